@@ -1,0 +1,77 @@
+package actor
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/store"
+)
+
+// Request is an operation that was validated and encoded and can be sent to the
+// store's mailbox, once. Its future resolves only if it is sent.
+type Request struct {
+	submit func()
+}
+
+// Mailbox returns the channel that takes requests, for callers that want to
+// select between sending and something else:
+//
+//	req, future, err := s.PrepareCommit(ctx, commit)
+//	...
+//	select {
+//	case s.Mailbox() <- req: // taken: the future will resolve
+//	case <-s.Done(): // the store is closing
+//	case <-other:
+//	}
+//
+// The channel has no buffer, so that a send succeeds only if the store took the
+// request. While the store is full, it takes none. The channel is never closed;
+// a store that closes says so by its Done channel.
+func (s *Store) Mailbox() chan<- *Request { return s.mailbox }
+
+// serveMailbox takes requests one by one and queues each before it takes the
+// next.
+func (s *Store) serveMailbox(ctx context.Context) {
+	defer close(s.mailboxDone)
+	for {
+		select {
+		case r := <-s.mailbox:
+			r.submit()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// PrepareCommit validates and encodes a commit for the mailbox. It does not
+// block. The context governs the commit as that of [Store.Commit] does. The
+// errors are [*store.InvalidError].
+func (s *Store) PrepareCommit(ctx context.Context, c *store.Commit) (*Request, *CommitFuture, error) {
+	w, err := s.st.PrepareCommit(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	op := newWriteOp(w)
+	return &Request{submit: func() { s.submit(ctx, op, false) }}, &op.commit, nil
+}
+
+// PrepareLoad validates a load for the mailbox, as [Store.PrepareCommit] does a
+// commit.
+func (s *Store) PrepareLoad(ctx context.Context, id string) (*Request, *Future[*store.Execution], error) {
+	r, err := s.st.PrepareLoad(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &read[*store.Execution]{of: loadedExecution}
+	return &Request{submit: func() { submitInto(ctx, s, readKey{kind: kindLoad, id: id}, w, r, false) }}, &w.Future, nil
+}
+
+// PrepareLoadForEvent validates a load for an event for the mailbox, as
+// [Store.PrepareCommit] does a commit.
+func (s *Store) PrepareLoadForEvent(ctx context.Context, id, event string) (*Request, *Future[store.Loaded], error) {
+	r, err := s.st.PrepareLoadForEvent(id, event)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &read[store.Loaded]{of: loaded}
+	return &Request{submit: func() { submitInto(ctx, s, readKey{kind: kindLoadForEvent, id: id, event: event}, w, r, false) }}, &w.Future, nil
+}

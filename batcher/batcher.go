@@ -1,0 +1,324 @@
+package batcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Errors of submission and of items that leave unsent. Test with errors.Is.
+var (
+	// ErrFull: TrySubmit found no room.
+	ErrFull = errors.New("batcher: full")
+	// ErrClosed: the batcher is closed, or was closed before the item was sent.
+	ErrClosed = errors.New("batcher: closed")
+	// ErrExpired: the item's time limit passed before it was sent.
+	ErrExpired = errors.New("batcher: time limit passed")
+)
+
+// Config sets up a [Batcher]. Zero fields take the defaults named with them.
+type Config[T any] struct {
+	// MaxItems bounds the items of a batch. Default 512.
+	MaxItems int
+
+	// MaxBytes bounds the summed sizes of a batch. An item above it travels
+	// alone. Default 1 MiB.
+	MaxBytes int
+
+	// MaxPending bounds the items admitted and not yet done, queued and in
+	// flight together. Default 16,384.
+	MaxPending int
+
+	// MaxPendingBytes bounds their summed sizes. An item above it is admitted
+	// when nothing else is pending. Default 256 MiB.
+	MaxPendingBytes int
+
+	// InFlight is the number of batches that may be flushed at the same time.
+	// Default 1.
+	InFlight int
+
+	// Limit is the time an item may take from submission to the end of its
+	// flush. A queued item that exceeds it is given to Drop with ErrExpired, one
+	// in flight to Overdue. Default: no limit.
+	Limit time.Duration
+
+	// Flush handles a batch. It is called on a worker goroutine, never with an
+	// empty batch, and the items count as in flight until it returns. The
+	// context ends, with the cause ErrClosed, when Close gives up. The slice is reused after the call.
+	// Required.
+	Flush func(ctx context.Context, batch []*Ticket[T])
+
+	// Drop is told of each admitted item that leaves unsent, with ErrExpired or
+	// ErrClosed. It runs without locks held. May be nil.
+	Drop func(t *Ticket[T], err error)
+
+	// Overdue is told once of each item whose Limit passed while it was in
+	// flight. The flush goes on. It runs without locks held. May be nil.
+	Overdue func(t *Ticket[T])
+
+	// Panicked is told when Flush panics, with the recovered value, or ends its
+	// goroutine by runtime.Goexit, with a nil value. The batcher goes on with
+	// the next batch. If it is nil, a panic of Flush is not recovered.
+	Panicked func(batch []*Ticket[T], value any)
+}
+
+// Ticket carries one item through the batcher. Embed it in the item's own
+// struct to save an allocation. Set the exported fields before submission and
+// leave them alone until the item is done. A ticket is submitted once.
+type Ticket[T any] struct {
+	// Item is the caller's.
+	Item T
+	// Key orders items: see the package comment. Empty means no order.
+	Key string
+	// Size is the item's weight in bytes.
+	Size int
+
+	state    state
+	overdue  bool
+	deadline time.Time
+
+	readyPrev, readyNext *Ticket[T] // the queue of items that may be sent
+	keyPrev, keyNext     *Ticket[T] // the items of one key, oldest first
+	ageNext, agePrev     *Ticket[T] // all pending items, oldest first
+}
+
+type state uint8
+
+const (
+	fresh    state = iota
+	blocked        // an older item of its key is pending
+	ready          // may be sent
+	inFlight       // given to Flush
+	gone           // done, dropped or withdrawn
+)
+
+// Batcher is described in the package comment. Its methods are safe for
+// concurrent use.
+type Batcher[T any] struct {
+	cfg   Config[T]
+	ctx   context.Context // for Flush; ends when Close gives up
+	abort context.CancelCauseFunc
+
+	mu      sync.Mutex
+	queue   readyQueue[T]
+	keys    map[string]*Ticket[T] // the youngest pending item of each key
+	age     ageList[T]
+	adm     admission
+	flights int // batches in flight
+	flying  int // items in flight
+	closed  bool
+	idle    chan struct{} // closed when nothing is pending; made by Close
+	timer   *time.Timer
+	armed   bool
+	stats   Stats
+}
+
+// Stats is a snapshot of a batcher.
+type Stats struct {
+	// Queued is the number of admitted items that were not sent yet.
+	Queued int
+	// InFlight is the number of items in batches that are being flushed.
+	InFlight int
+	// PendingBytes is the summed size of both.
+	PendingBytes int
+	// Flights is the number of batches being flushed.
+	Flights int
+	// Waiting is the number of callers blocked in Submit for want of room.
+	Waiting int
+
+	// Items, Batches and Bytes count what was given to Flush since the start.
+	Items, Batches, Bytes uint64
+	// Largest is the item count of the largest batch so far.
+	Largest int
+	// Rejected counts submissions that found no room or gave up waiting for it.
+	Rejected uint64
+	// Dropped counts items that were admitted and left unsent.
+	Dropped uint64
+}
+
+// New returns a batcher. It fails if cfg has no Flush or a negative bound.
+func New[T any](cfg Config[T]) (*Batcher[T], error) {
+	if cfg.Flush == nil {
+		return nil, errors.New("batcher: no Flush")
+	}
+	for _, f := range []struct {
+		name string
+		v    *int
+		def  int
+	}{
+		{"MaxItems", &cfg.MaxItems, 512},
+		{"MaxBytes", &cfg.MaxBytes, 1 << 20},
+		{"MaxPending", &cfg.MaxPending, 16384},
+		{"MaxPendingBytes", &cfg.MaxPendingBytes, 256 << 20},
+		{"InFlight", &cfg.InFlight, 1},
+	} {
+		if *f.v < 0 {
+			return nil, fmt.Errorf("batcher: %s is negative", f.name)
+		}
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+	}
+	if cfg.Limit < 0 {
+		return nil, errors.New("batcher: Limit is negative")
+	}
+	b := &Batcher[T]{
+		cfg:  cfg,
+		keys: make(map[string]*Ticket[T]),
+		adm:  admission{maxItems: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
+	}
+	b.ctx, b.abort = context.WithCancelCause(context.Background())
+	return b, nil
+}
+
+// Submit admits t, waiting for room until ctx ends. It returns nil once the
+// item is queued, the context's error wrapped if ctx ended first, or ErrClosed.
+// When it returns an error the item is not in the batcher and never will be.
+func (b *Batcher[T]) Submit(ctx context.Context, t *Ticket[T]) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("batcher: not admitted: %w", err)
+	}
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	if !b.adm.tryAcquire(t.Size) {
+		w := b.adm.enqueue(t.Size)
+		b.mu.Unlock()
+		select {
+		case <-w.granted:
+			b.mu.Lock()
+		case <-ctx.Done():
+			b.mu.Lock()
+			if !w.settled {
+				b.adm.abandon(w)
+				b.stats.Rejected++
+				b.mu.Unlock()
+				return fmt.Errorf("batcher: not admitted: %w", ctx.Err())
+			}
+			// Room came at the same moment: take it, the caller's context is
+			// watched for the queue by its owner.
+		}
+		if w.refused {
+			b.mu.Unlock()
+			return ErrClosed
+		}
+	}
+	b.insert(t)
+	return nil
+}
+
+// TrySubmit admits t if there is room now. It never blocks. It returns nil,
+// ErrFull or ErrClosed.
+func (b *Batcher[T]) TrySubmit(t *Ticket[T]) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	if !b.adm.tryAcquire(t.Size) {
+		b.stats.Rejected++
+		b.mu.Unlock()
+		return ErrFull
+	}
+	b.insert(t)
+	return nil
+}
+
+// insert queues an admitted item. It is called with the lock held and releases
+// it.
+func (b *Batcher[T]) insert(t *Ticket[T]) {
+	if t.state != fresh {
+		b.adm.release(t.Size)
+		b.mu.Unlock()
+		panic("batcher: ticket submitted twice")
+	}
+	b.age.push(t)
+	if b.cfg.Limit > 0 {
+		t.deadline = time.Now().Add(b.cfg.Limit)
+		b.arm(t.deadline)
+	}
+	if t.Key == "" {
+		b.makeReady(t)
+	} else if last := b.keys[t.Key]; last == nil {
+		b.keys[t.Key] = t
+		b.makeReady(t)
+	} else {
+		t.state = blocked
+		t.keyPrev, last.keyNext = last, t
+		b.keys[t.Key] = t
+	}
+	batch, start := b.take(nil)
+	b.mu.Unlock()
+	if start {
+		go b.work(batch)
+	}
+}
+
+func (b *Batcher[T]) makeReady(t *Ticket[T]) {
+	t.state = ready
+	b.queue.push(t)
+}
+
+// Withdraw takes t back if it was not sent yet. It returns true if t left the
+// queue: it was not given to Flush and never will be, and Drop is not called.
+func (b *Batcher[T]) Withdraw(t *Ticket[T]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.state != ready && t.state != blocked {
+		return false
+	}
+	b.remove(t)
+	b.stats.Dropped++
+	b.startWorkers()
+	return true
+}
+
+// remove unlinks an item that leaves the queue unsent or is done, and lets the
+// next item of its key come forward.
+func (b *Batcher[T]) remove(t *Ticket[T]) {
+	if t.state == ready {
+		b.queue.remove(t)
+	}
+	if t.Key != "" {
+		prev, next := t.keyPrev, t.keyNext
+		t.keyPrev, t.keyNext = nil, nil
+		if prev != nil {
+			prev.keyNext = next
+		}
+		switch {
+		case next != nil:
+			next.keyPrev = prev
+			if prev == nil {
+				b.makeReady(next)
+			}
+		case prev != nil:
+			b.keys[t.Key] = prev
+		default:
+			delete(b.keys, t.Key)
+		}
+	}
+	b.age.remove(t)
+	t.state = gone
+	b.adm.release(t.Size)
+	if b.idle != nil && b.age.len == 0 {
+		close(b.idle)
+		b.idle = nil
+	}
+}
+
+// Stats returns a snapshot of the counters.
+func (b *Batcher[T]) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.stats
+	s.Queued = b.age.len - b.flying
+	s.InFlight = b.flying
+	s.Flights = b.flights
+	s.PendingBytes = b.adm.bytes
+	s.Waiting = b.adm.waiting()
+	return s
+}

@@ -1,0 +1,24 @@
+// Package batcher groups independent items into batches that form behind the
+// batch in flight.
+//
+// Items go in one by one, each with a key and a size. Batches come out, bounded
+// by items and bytes, and at most a set number of them are being flushed at any
+// time. The rules:
+//
+//   - An idle batcher sends at once. There is no linger: while a batch is in
+//     flight the next one gathers, and that alone makes batches under load.
+//   - Items of one key are flushed in the order they were submitted. A batch
+//     holds at most one item of a key, and a key is never in two batches at
+//     once. Items of other keys do not wait for it. Items with an empty key have
+//     no order.
+//   - Admission comes before insertion: an item enters only when both the count
+//     and the bytes of everything admitted and not yet done leave room for it.
+//     [Batcher.Submit] waits for room, [Batcher.TrySubmit] does not.
+//   - Every item that was admitted leaves in exactly one way: in a batch given
+//     to Flush, or through Drop (it expired or the batcher was closed before it
+//     was sent), or by [Batcher.Withdraw].
+//
+// The batcher knows nothing of what the items are. It has no goroutine of its
+// own: the first item of a burst starts a worker, which flushes batch after
+// batch and ends when nothing is left.
+package batcher

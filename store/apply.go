@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/quorate/quorate/store/engine"
+)
+
+// Apply sends writes in one transaction and reports the verdict of each through
+// report, by its position: nil if it was applied (a commit was won), otherwise
+// the error. It reports every write exactly once, on the calling goroutine, some
+// before others are known, and returns when all are. No two of the writes may
+// be for the same execution (see [Write.Key]).
+//
+// Writes fail one by one: a lost compare-and-swap is that commit's alone, and a
+// write that the database refuses is found by halving the batch, so that the
+// others are applied. When a request ends without a definite answer, the same
+// request is sent again until there is one: writes are guarded, so one that was
+// applied before does nothing the second time. If ctx ends or the store's limit
+// passes before that, the error matches [ErrOutcomeUnknown].
+func (s *Store) Apply(ctx context.Context, writes []*Write, report func(i int, err error)) {
+	if len(writes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errLimit)
+	defer cancel()
+	a := &application{s: s, ctx: ctx, all: writes, report: report}
+	index := make([]int, len(writes))
+	for i := range index {
+		index[i] = i
+	}
+	a.run(index)
+}
+
+var errLimit = errors.New("the store's time limit for a write passed")
+
+// application is one call of Apply.
+type application struct {
+	s      *Store
+	ctx    context.Context
+	all    []*Write
+	report func(i int, err error)
+}
+
+// run applies the writes at the given positions and reports them.
+func (a *application) run(index []int) {
+	writes := make([]*Write, len(index))
+	for i, at := range index {
+		writes[i] = a.all[at]
+	}
+	b := a.s.newBatch(writes)
+	var pause *backoff.ExponentialBackOff
+	for {
+		results, err := a.s.eng.Exec(a.ctx, b.stmts)
+		if err == nil && len(results) != len(b.stmts) {
+			err = &engine.Error{Op: "exec", Outcome: engine.Applied, Reason: engine.ErrProtocol, Err: errors.New("number of results differs from number of statements")}
+		}
+		if err == nil {
+			won, ok := b.winners(results)
+			if ok {
+				a.settle(index, b, results, won)
+				return
+			}
+			err = &engine.Error{Op: "exec", Outcome: engine.Applied, Reason: engine.ErrProtocol, Err: errors.New("results do not tell which commits were won")}
+		}
+		if engine.OutcomeOf(err) == engine.NotApplied {
+			a.refused(index, writes, err)
+			return
+		}
+		for _, w := range writes {
+			w.uncertain = true
+		}
+		a.s.counters.unknown.Add(1)
+		if pause == nil {
+			pause = newPause()
+		}
+		if !a.sleep(pause.NextBackOff()) {
+			a.unknown(index, err)
+			return
+		}
+		a.s.counters.resent.Add(1)
+	}
+}
+
+// newPause returns the pauses between sends of one request: each request has its
+// own, and it never gives up by itself.
+func newPause() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(20*time.Millisecond),
+		backoff.WithMaxInterval(time.Second),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0.5),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// sleep waits and returns true, or returns false as soon as the context ends.
+func (a *application) sleep(d time.Duration) bool {
+	if a.ctx.Err() != nil {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-a.ctx.Done():
+		return false
+	}
+}
+
+// settle reports the winners and looks into the losers.
+func (a *application) settle(index []int, b *batch, results []engine.Result, won []bool) {
+	b.assignSeqs(results, won)
+	var lost []int
+	next := 0
+	for i, at := range index {
+		if next < len(b.commits) && b.commits[next] == i {
+			if !won[next] {
+				lost = append(lost, at)
+				next++
+				continue
+			}
+			next++
+		}
+		a.report(at, nil)
+	}
+	if len(lost) > 0 {
+		a.judge(lost, nil)
+	}
+}
+
+// refused handles a request that was surely not applied.
+func (a *application) refused(index []int, writes []*Write, err error) {
+	if len(index) > 1 && splittable(err) {
+		a.s.counters.splits.Add(1)
+		half := len(index) / 2
+		a.run(index[:half])
+		a.run(index[half:])
+		return
+	}
+	// An earlier send of the same write may have been applied all the same, or
+	// may yet be.
+	var uncertain []int
+	for i, at := range index {
+		if writes[i].uncertain {
+			uncertain = append(uncertain, at)
+			continue
+		}
+		a.report(at, err)
+	}
+	if len(uncertain) > 0 {
+		a.judge(uncertain, err)
+	}
+}
+
+// splittable reports whether one of several writes may be to blame for the
+// error.
+func splittable(err error) bool {
+	var se *engine.StatementError
+	return errors.As(err, &se) || errors.Is(err, engine.ErrTooLarge) || errors.Is(err, engine.ErrProtocol)
+}
+
+// unknown reports writes that were sent and whose outcome cannot be learned in
+// time.
+func (a *application) unknown(index []int, err error) {
+	for _, at := range index {
+		a.reportUnknown(at, UnknownError{}, err)
+	}
+}
+
+func (a *application) reportUnknown(at int, known UnknownError, err error) {
+	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	w := a.all[at]
+	if !w.IsCommit() {
+		a.report(at, &engine.Error{Op: "write", Outcome: engine.Unknown, Err: err})
+		return
+	}
+	known.Ref, known.Err = w.Ref(), err
+	a.report(at, &known)
+}

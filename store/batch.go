@@ -1,0 +1,220 @@
+package store
+
+import (
+	"github.com/quorate/quorate/store/engine"
+)
+
+// batch is the transaction for a list of writes: one multi-row statement per
+// table as far as the engine's limits allow, the upserts last.
+type batch struct {
+	writes []*Write
+	stmts  []engine.Statement
+
+	outbox, processed, cancels, schedules rows
+	spawns, traces, trims                 rows
+	deleted, appended, trimmed            rows
+	ackedOutbox, ackedSpawns              rows
+	upserts                               rows
+	commits                               []int // positions in writes, in the order of the upserts' rows
+}
+
+// newBatch builds the transaction. No two of the writes are for the same
+// execution.
+func (s *Store) newBatch(writes []*Write) *batch {
+	b := &batch{writes: writes}
+	for _, r := range []struct {
+		r *rows
+		t *template
+	}{
+		{&b.outbox, sqlOutbox}, {&b.processed, sqlProcessed}, {&b.cancels, sqlCancel}, {&b.schedules, sqlSchedule},
+		{&b.spawns, sqlSpawn}, {&b.traces, sqlTrace}, {&b.trims, sqlTrim},
+		{&b.deleted, sqlDeleteTimer}, {&b.appended, sqlAppendTrace}, {&b.trimmed, sqlTrimAppended},
+		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn}, {&b.upserts, sqlUpsert},
+	} {
+		r.r.t = r.t
+	}
+	b.upserts.args = make([]engine.Value, 0, len(writes)*sqlUpsert.cols)
+	b.commits = make([]int, 0, len(writes))
+	for i, w := range writes {
+		switch w.kind {
+		case writeCommit:
+			b.commits = append(b.commits, i)
+			b.addCommit(w, int64(s.traceMax))
+		case writeAckOutbox:
+			b.ackedOutbox.addSeqs(w.seqs)
+		case writeAckSpawn:
+			b.ackedSpawns.addSeqs(w.seqs)
+		case writeDeleteTimer:
+			b.deleted.args = append(b.deleted.args, engine.Text(w.id), engine.Text(w.timer.path), engine.Float(w.timer.fireAt))
+		case writeAppendTrace:
+			b.appended.args = append(b.appended.args, engine.Text(w.id), engine.Text(w.entry), engine.Text(w.token))
+			if s.traceMax > 0 {
+				b.trimmed.args = append(b.trimmed.args, engine.Text(w.id), engine.Int(int64(s.traceMax)))
+			}
+		}
+	}
+	b.emit(&s.traits)
+	return b
+}
+
+func (r *rows) addSeqs(seqs []int64) {
+	for _, seq := range seqs {
+		r.args = append(r.args, engine.Int(seq))
+	}
+}
+
+func (b *batch) addCommit(w *Write, keep int64) {
+	c := w.commit
+	id, old := engine.Text(w.id), engine.Int(c.base)
+	for i := range c.emits {
+		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())), id, old, c.baseToken, c.emits[i].target, engine.Text(c.emits[i].event))
+	}
+	if c.processed != "" {
+		b.processed.args = append(b.processed.args, id, old, c.baseToken, engine.Text(c.processed))
+	}
+	for _, path := range c.cancels {
+		b.cancels.args = append(b.cancels.args, id, old, c.baseToken, engine.Text(path))
+	}
+	for _, t := range c.timers {
+		b.schedules.args = append(b.schedules.args, id, old, c.baseToken, engine.Text(t.path), engine.Float(t.fireAt))
+	}
+	for i := range c.children {
+		sp := &c.children[i]
+		b.spawns.args = append(b.spawns.args, engine.Int(int64(b.spawns.len())), id, old, c.baseToken,
+			engine.Text(sp.child), engine.Text(sp.rootPath), engine.Text(sp.context))
+	}
+	if c.trace != "" {
+		b.traces.args = append(b.traces.args, id, old, c.baseToken, engine.Text(c.trace))
+		if keep > 0 {
+			b.trims.args = append(b.trims.args, id, old, c.baseToken, engine.Int(keep))
+		}
+	}
+	b.upserts.args = append(b.upserts.args, id, old, c.baseToken, engine.Text(c.definition), engine.Text(c.data), engine.Int(c.base+1), engine.Text(w.token))
+}
+
+// emit cuts the rows into statements. The guarded writes come before the
+// upserts: see guard.
+func (b *batch) emit(traits *engine.Traits) {
+	b.stmts = make([]engine.Statement, 0, 8+b.upserts.len()/max(1, traits.RowsPerStatement))
+	for _, r := range []*rows{
+		&b.ackedOutbox, &b.ackedSpawns, &b.deleted, &b.appended, &b.trimmed,
+		&b.outbox, &b.processed, &b.cancels, &b.schedules, &b.spawns, &b.traces, &b.trims,
+	} {
+		if len(r.args) > 0 {
+			b.stmts = r.emit(b.stmts, traits, false)
+		}
+	}
+	if traits.RowsPerStatement > 1 && len(b.commits) > 1 {
+		b.upserts.t = sqlUpsertReturning
+		b.stmts = b.upserts.emit(b.stmts, traits, true)
+	} else if len(b.commits) > 0 {
+		one := *traits
+		one.RowsPerStatement = 1
+		b.stmts = b.upserts.emit(b.stmts, &one, false)
+	}
+}
+
+// winners reads the verdict of each commit out of the results: won[i] is about
+// commits[i]. It returns false if the results do not tell.
+func (b *batch) winners(results []engine.Result) (won []bool, ok bool) {
+	won = make([]bool, len(b.commits))
+	u := &b.upserts
+	for k := range u.count {
+		res := &results[u.first+k]
+		lo := k * u.per
+		hi := min(lo+u.per, len(b.commits))
+		if u.t != sqlUpsertReturning {
+			if res.RowsAffected < 0 || res.RowsAffected > 1 {
+				return nil, false
+			}
+			won[lo] = res.RowsAffected == 1
+			continue
+		}
+		if !b.matchReturned(res, won, lo, hi) {
+			return nil, false
+		}
+	}
+	return won, true
+}
+
+// matchReturned marks the commits lo to hi whose ids an upsert returned. The ids
+// come in the order of the rows in practice, but nothing promises it.
+func (b *batch) matchReturned(res *engine.Result, won []bool, lo, hi int) bool {
+	col := res.Column("id")
+	if col < 0 {
+		return false
+	}
+	next := lo
+	for r := range res.Len() {
+		id, ok := res.Row(r)[col].Bytes()
+		if !ok {
+			return false
+		}
+		at := next
+		for at < hi && b.writes[b.commits[at]].id != id {
+			at++
+		}
+		if at == hi {
+			for at = lo; at < next && b.writes[b.commits[at]].id != id; at++ {
+			}
+			if at == next || won[at] {
+				return false
+			}
+			won[at] = true
+			continue
+		}
+		won[at] = true
+		next = at + 1
+	}
+	return true
+}
+
+// assignSeqs gives each winner the sequence numbers of its outbox and spawn
+// rows. The rows of one statement are numbered without gaps in their order, and
+// nobody else writes during the transaction; where the engine's counts do not
+// bear that out, the numbers stay unknown.
+func (b *batch) assignSeqs(results []engine.Result, won []bool) {
+	b.assign(results, won, &b.outbox, func(w *Write) (int, *SeqRange) { return len(w.commit.emits), &w.outbox })
+	b.assign(results, won, &b.spawns, func(w *Write) (int, *SeqRange) { return len(w.commit.children), &w.spawns })
+}
+
+func (b *batch) assign(results []engine.Result, won []bool, r *rows, of func(*Write) (int, *SeqRange)) {
+	if r.count == 0 {
+		return
+	}
+	var first, last, total int64
+	for k := range r.count {
+		res := &results[r.first+k]
+		n := res.RowsAffected
+		if n == 0 {
+			continue
+		}
+		from := res.LastInsertID - n + 1
+		if n < 0 || from < 1 || total > 0 && from != last+1 {
+			return
+		}
+		if total == 0 {
+			first = from
+		}
+		last = res.LastInsertID
+		total += n
+	}
+	var want int64
+	for i, c := range b.commits {
+		if won[i] {
+			n, _ := of(b.writes[c])
+			want += int64(n)
+		}
+	}
+	if want != total {
+		return
+	}
+	for i, c := range b.commits {
+		if won[i] {
+			if n, seqs := of(b.writes[c]); n > 0 {
+				*seqs = SeqRange{First: first, Len: n}
+				first += int64(n)
+			}
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Commit is one atomic step of an execution: its new state, and everything that
+// happens iff that state is stored.
+//
+// A commit wins if the execution is still at the version it was loaded with, or,
+// for one with version 0, if there is none of its id yet. A commit that loses
+// leaves nothing behind. A Commit is read by the call it is given to and may be
+// changed or reused as soon as that call has returned.
+type Commit struct {
+	// Execution is the new state, at the version it was loaded with. Committing
+	// never changes it. Required.
+	Execution *Execution
+
+	// Emits are put into the outbox in the order given.
+	Emits []Emit
+
+	// ProcessedEvent is the id of the event that this step handles; it goes into
+	// the dedupe ledger. Empty means none.
+	ProcessedEvent string
+
+	// Timers schedules and cancels timers. Of several operations on one path the
+	// last one counts.
+	Timers []TimerOp
+
+	// Spawns are put into the list of children to create, in the order given.
+	Spawns []Spawn
+
+	// Trace is a step for the execution's trace, or nil.
+	Trace *Object
+}
+
+// Emit is an event for the outbox.
+type Emit struct {
+	// Target is the id of the execution the event is for; empty means none.
+	Target string
+	// Event is the event.
+	Event Event
+}
+
+// TimerOp schedules or cancels the timer of one path of an execution.
+type TimerOp struct {
+	// Path names the timer within its execution.
+	Path string
+	// FireAt is when it is due, in seconds since the Unix epoch. Ignored if
+	// Cancel is set. See [EpochSeconds].
+	FireAt float64
+	// Cancel removes the timer; it is no error if there is none.
+	Cancel bool
+}
+
+// Schedule returns the operation that sets the timer of path, in place of one
+// that may be there.
+func Schedule(path string, at time.Time) TimerOp {
+	return TimerOp{Path: path, FireAt: EpochSeconds(at)}
+}
+
+// CancelTimer returns the operation that removes the timer of path.
+func CancelTimer(path string) TimerOp { return TimerOp{Path: path, Cancel: true} }
+
+// Spawn is a child execution to create.
+type Spawn struct {
+	// ChildID is the id the child shall have.
+	ChildID string
+	// RootPath is the path within the parent that spawns it.
+	RootPath string
+	// Context is what the child starts with.
+	Context Object
+}
+
+// Committed is what a won commit reports.
+type Committed struct {
+	// ID is the execution, Version its new version.
+	ID      string
+	Version int64
+	// Token is the commit's random token, which the row now carries.
+	Token string
+	// Outbox and Spawns are the sequence numbers that the emits and spawns got,
+	// in order. They are empty if there were none, or if the commit was won by a
+	// request whose answer was lost.
+	Outbox, Spawns SeqRange
+
+	write *Write
+}
+
+// Ref returns the commit's identity.
+func (c Committed) Ref() CommitRef { return CommitRef{ID: c.ID, Base: c.Version - 1, Token: c.Token} }
+
+// Execution returns the state as it was committed, at its new version, ready to
+// build the next commit on. Each call returns a copy of its own.
+func (c Committed) Execution() *Execution { return c.write.Next() }
+
+// SeqRange is a run of sequence numbers without gaps.
+type SeqRange struct {
+	// First is the first number.
+	First int64
+	// Len is how many there are.
+	Len int
+}
+
+// At returns the i-th number.
+func (r SeqRange) At(i int) int64 { return r.First + int64(i) }
+
+// EpochSeconds converts a time to seconds since the Unix epoch, as timers use
+// them. A float64 holds today's times to about a quarter of a microsecond.
+func EpochSeconds(t time.Time) float64 {
+	return float64(t.Unix()) + float64(t.Nanosecond())/1e9
+}
+
+// EpochTime converts seconds since the Unix epoch to a time.
+func EpochTime(s float64) time.Time {
+	sec := int64(s)
+	return time.Unix(sec, int64((s-float64(sec))*1e9)).UTC()
+}
+
+const tokenDigits = "0123456789abcdef"
+
+// newToken returns 128 random bits in hex. The runtime's generator (ChaCha8,
+// seeded by the system) serves: tokens must be unique, not secret.
+func newToken() string {
+	var b [32]byte
+	for i := range 2 {
+		r := rand.Uint64()
+		for j := range 16 {
+			b[i*16+j] = tokenDigits[r&15]
+			r >>= 4
+		}
+	}
+	return string(b[:])
+}

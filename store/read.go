@@ -1,0 +1,239 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quorate/quorate/store/engine"
+)
+
+// Read is a validated read of one execution, ready to be sent. Make one with the
+// Prepare methods of [Store] and send it with [Store.Fetch], once.
+type Read struct {
+	kind      readKind
+	id, event string
+
+	exec      *Execution
+	processed bool
+}
+
+type readKind uint8
+
+const (
+	readLoad readKind = iota
+	readLoadForEvent
+	readIsProcessed
+)
+
+// Loaded is the result of [Store.LoadForEvent].
+type Loaded struct {
+	// Execution is the execution, or nil if there is none.
+	Execution *Execution
+	// Processed tells whether the event is in the execution's dedupe ledger. It
+	// is false if there is no execution.
+	Processed bool
+}
+
+// ID returns the execution that is read.
+func (r *Read) ID() string { return r.id }
+
+// Event returns the event that is asked about, if any.
+func (r *Read) Event() string { return r.event }
+
+// Loaded returns what was read. Each call returns a copy of its own.
+func (r *Read) Loaded() Loaded {
+	if r.exec == nil {
+		return Loaded{Processed: r.processed}
+	}
+	return Loaded{Execution: r.exec.Clone(), Processed: r.processed}
+}
+
+// PrepareLoad validates a load. It does not block. The errors are
+// [*InvalidError].
+func (s *Store) PrepareLoad(id string) (*Read, error) {
+	if err := s.limits.name("id", id); err != nil {
+		return nil, err
+	}
+	return &Read{kind: readLoad, id: id}, nil
+}
+
+// PrepareLoadForEvent validates a load for an event, as [Store.PrepareLoad].
+func (s *Store) PrepareLoadForEvent(id, event string) (*Read, error) {
+	return s.prepareForEvent(readLoadForEvent, id, event)
+}
+
+// PrepareIsProcessed validates a look into the ledger, as [Store.PrepareLoad].
+func (s *Store) PrepareIsProcessed(id, event string) (*Read, error) {
+	return s.prepareForEvent(readIsProcessed, id, event)
+}
+
+func (s *Store) prepareForEvent(kind readKind, id, event string) (*Read, error) {
+	if err := s.limits.name("id", id); err != nil {
+		return nil, err
+	}
+	if err := s.limits.name("event", event); err != nil {
+		return nil, err
+	}
+	return &Read{kind: kind, id: id, event: event}, nil
+}
+
+// Load returns an execution. It blocks for one linearizable read. Errors:
+// [*NotFoundError], [*InvalidDataError] if what is stored is not an execution,
+// [*InvalidError], [ErrUnavailable], [ErrClosed], the context's.
+func (s *Store) Load(ctx context.Context, id string) (*Execution, error) {
+	r, err := s.PrepareLoad(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fetch(ctx, r); err != nil {
+		return nil, err
+	}
+	return r.exec, nil
+}
+
+// LoadForEvent returns an execution, nil if there is none, and whether an event
+// was processed already, both from the same state. Errors as for [Store.Load],
+// without [ErrNotFound].
+func (s *Store) LoadForEvent(ctx context.Context, id, event string) (Loaded, error) {
+	r, err := s.PrepareLoadForEvent(id, event)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if err := s.fetch(ctx, r); err != nil {
+		return Loaded{}, err
+	}
+	return Loaded{Execution: r.exec, Processed: r.processed}, nil
+}
+
+// IsProcessed reports whether an event is in the dedupe ledger of an execution.
+// Errors: [*InvalidError], [ErrUnavailable], [ErrClosed], the context's.
+func (s *Store) IsProcessed(ctx context.Context, id, event string) (bool, error) {
+	r, err := s.PrepareIsProcessed(id, event)
+	if err != nil {
+		return false, err
+	}
+	if err := s.fetch(ctx, r); err != nil {
+		return false, err
+	}
+	return r.processed, nil
+}
+
+func (s *Store) fetch(ctx context.Context, r *Read) (err error) {
+	s.Fetch(ctx, []*Read{r}, func(_ int, e error) { err = e })
+	return err
+}
+
+// Fetch sends reads in one request, so that all see one state, and reports each
+// through report, by its position, exactly once and on the calling goroutine. A
+// row that holds invalid data fails only the reads of that row.
+func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err error)) {
+	if len(reads) == 0 {
+		return
+	}
+	loads, forEvent, ledger := rows{t: sqlLoad}, rows{t: sqlLoadForEvent}, rows{t: sqlIsProcessed}
+	for i, r := range reads {
+		switch r.kind {
+		case readLoad:
+			loads.args = append(loads.args, engine.Int(int64(i)), engine.Text(r.id))
+		case readLoadForEvent:
+			forEvent.args = append(forEvent.args, engine.Int(int64(i)), engine.Text(r.id), engine.Text(r.event))
+		case readIsProcessed:
+			ledger.args = append(ledger.args, engine.Int(int64(i)), engine.Text(r.id), engine.Text(r.event))
+		}
+	}
+	var stmts []engine.Statement
+	for _, r := range []*rows{&loads, &forEvent, &ledger} {
+		if len(r.args) > 0 {
+			stmts = r.emit(stmts, &s.traits, false)
+		}
+	}
+	results, err := s.query(ctx, engine.Linearizable, stmts)
+	if err != nil {
+		for i := range reads {
+			report(i, fmt.Errorf("load: %w", err))
+		}
+		return
+	}
+	errs := make(map[int]error)
+	for _, r := range []*rows{&loads, &forEvent, &ledger} {
+		for k := range r.count {
+			if err := take(reads, r.t, &results[r.first+k], errs); err != nil {
+				for i := range reads {
+					report(i, fmt.Errorf("load: %w", err))
+				}
+				return
+			}
+		}
+	}
+	for i, r := range reads {
+		switch {
+		case errs[i] != nil:
+			report(i, errs[i])
+		case r.kind == readLoad && r.exec == nil:
+			report(i, &NotFoundError{ID: r.id})
+		default:
+			report(i, nil)
+		}
+	}
+}
+
+// take puts the rows of one result into the reads they are for. It returns an
+// error if the result as a whole cannot be understood.
+func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) error {
+	names := []string{"n", "version", "token", "data", "processed"}
+	switch t {
+	case sqlLoad:
+		names = names[:4]
+	case sqlIsProcessed:
+		names = names[:1]
+	}
+	cols, err := columns(res, names...)
+	if err != nil {
+		return err
+	}
+	for i := range res.Len() {
+		row := res.Row(i)
+		n, ok := row[cols[0]].Int()
+		if !ok || n < 0 || n >= int64(len(reads)) {
+			return &engine.Error{Op: "query", Outcome: engine.NotApplied, Reason: engine.ErrProtocol, Err: fmt.Errorf("column %q does not name a row that was asked for", "n")}
+		}
+		r := reads[n]
+		if t == sqlIsProcessed {
+			r.processed = true
+			continue
+		}
+		version, ok := row[cols[1]].Int()
+		if !ok {
+			errs[int(n)] = &InvalidDataError{ID: r.id, Reason: "version is not an integer"}
+			continue
+		}
+		data, ok := row[cols[3]].Bytes()
+		if !ok {
+			errs[int(n)] = &InvalidDataError{ID: r.id, Reason: "data is not text"}
+			continue
+		}
+		e, err := decode(r.id, data, version)
+		if err != nil {
+			errs[int(n)] = err
+			continue
+		}
+		e.token, e.tokenKnown = row[cols[2]].Bytes()
+		r.exec = e
+		if t == sqlLoadForEvent {
+			p, _ := row[cols[4]].Int()
+			r.processed = p != 0
+		}
+	}
+	return nil
+}
+
+// decode decodes one row. Should the decoder panic on some input, that fails
+// this row and none beside it.
+func decode(id, data string, version int64) (e *Execution, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, err = nil, &InvalidDataError{ID: id, Reason: fmt.Sprintf("decoding panicked: %v", p)}
+		}
+	}()
+	return decodeExecution(id, data, version)
+}

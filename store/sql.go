@@ -1,0 +1,152 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/quorate/quorate/store/engine"
+)
+
+// template is a statement over a list of rows, bound as a VALUES list named w.
+// One text serves a single row and a batch of thousands: only the number of row
+// placeholders differs.
+type template struct {
+	cols   int
+	before string // up to the rows
+	after  string // from the end of the rows
+	single string // the text for one row
+	row    string
+}
+
+func newTemplate(columns, body string) *template {
+	cols := strings.Count(columns, ",") + 1
+	t := &template{
+		cols:   cols,
+		before: "WITH w(" + columns + ") AS (VALUES ",
+		after:  ") " + body,
+		row:    "(?" + strings.Repeat(",?", cols-1) + ")",
+	}
+	t.single = t.before + t.row + t.after
+	return t
+}
+
+// text returns the statement for n rows.
+func (t *template) text(n int) string {
+	if n == 1 {
+		return t.single
+	}
+	var b strings.Builder
+	b.Grow(len(t.before) + n*(len(t.row)+1) + len(t.after))
+	b.WriteString(t.before)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(t.row)
+	}
+	b.WriteString(t.after)
+	return b.String()
+}
+
+// guard holds for a row of w when the upsert of its commit will win: the
+// execution is at the version the commit was built on, and, where that is known,
+// carries the token of the commit that made that version; or version 0 was
+// expected and there is no row.
+//
+// Every side write tests it before the upsert of the same transaction changes
+// the row. So it is true exactly for winners, it ships three small parameters
+// instead of the state, and the same request sent a second time does nothing at
+// all, since the row has moved on.
+const guard = `CASE WHEN w.old=0 THEN NOT EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id)` +
+	` ELSE EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id AND e.version=w.old AND (w.base IS NULL OR e.commit_token=w.base)) END`
+
+// Time, ids and random values are always parameters: rqlite rewrites SQL's own
+// functions for them in some places and lets nodes differ in others.
+var (
+	sqlOutbox = newTemplate("ord,id,old,base,target,event",
+		`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guard+` ORDER BY w.ord`)
+
+	sqlProcessed = newTemplate("id,old,base,event",
+		`INSERT INTO processed_events(execution_id,event_id) SELECT w.id,w.event FROM w WHERE `+guard+
+			` ON CONFLICT(execution_id,event_id) DO NOTHING`)
+
+	sqlCancel = newTemplate("id,old,base,path",
+		`DELETE FROM timers WHERE (execution_id,path) IN (SELECT w.id,w.path FROM w WHERE `+guard+`)`)
+
+	sqlSchedule = newTemplate("id,old,base,path,fire_at",
+		`INSERT INTO timers(execution_id,path,fire_at) SELECT w.id,w.path,w.fire_at FROM w WHERE `+guard+
+			` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`)
+
+	sqlSpawn = newTemplate("ord,id,old,base,child,root_path,context",
+		`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guard+` ORDER BY w.ord`)
+
+	sqlTrace = newTemplate("id,old,base,entry",
+		`INSERT INTO trace(execution_id,idx,entry) SELECT w.id,coalesce((SELECT max(t.idx)+1 FROM trace t WHERE t.execution_id=w.id),0),w.entry FROM w WHERE `+guard)
+
+	sqlTrim = newTemplate("id,old,base,keep",
+		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
+			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep WHERE `+guard+`)`)
+
+	upsertBody = `INSERT INTO executions(id,definition_id,data,version,commit_token) SELECT w.id,w.definition,w.data,w.ver,w.token FROM w WHERE ` + guard +
+		` ON CONFLICT(id) DO UPDATE SET definition_id=excluded.definition_id,data=excluded.data,version=excluded.version,commit_token=excluded.commit_token`
+
+	upsertColumns = "id,old,base,definition,data,ver,token"
+
+	// One row's verdict is the count of rows affected, several rows' verdicts are
+	// the ids returned. The space after RETURNING matters: rqlite looks for it.
+	sqlUpsert          = newTemplate(upsertColumns, upsertBody)
+	sqlUpsertReturning = newTemplate(upsertColumns, upsertBody+` RETURNING id`)
+
+	sqlDeleteTimer = newTemplate("id,path,fire_at",
+		`DELETE FROM timers WHERE (execution_id,path,fire_at) IN (SELECT w.id,w.path,w.fire_at FROM w)`)
+
+	sqlAppendTrace = newTemplate("id,entry,token",
+		`INSERT INTO trace(execution_id,idx,entry,token) SELECT w.id,coalesce((SELECT max(t.idx)+1 FROM trace t WHERE t.execution_id=w.id),0),w.entry,w.token FROM w`+
+			` WHERE NOT EXISTS(SELECT 1 FROM trace t WHERE t.execution_id=w.id AND t.token=w.token)`)
+
+	sqlTrimAppended = newTemplate("id,keep",
+		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
+			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep)`)
+
+	sqlAckOutbox = newTemplate("seq", `DELETE FROM outbox WHERE seq IN (SELECT w.seq FROM w)`)
+	sqlAckSpawn  = newTemplate("seq", `DELETE FROM spawns WHERE seq IN (SELECT w.seq FROM w)`)
+
+	sqlPeek = newTemplate("id", `SELECT e.id AS id,e.version AS version,e.commit_token AS token FROM w JOIN executions e ON e.id=w.id`)
+
+	sqlLoad = newTemplate("n,id",
+		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data FROM w JOIN executions e ON e.id=w.id`)
+
+	sqlLoadForEvent = newTemplate("n,id,event",
+		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,`+
+			`EXISTS(SELECT 1 FROM processed_events p WHERE p.execution_id=w.id AND p.event_id=w.event) AS processed FROM w JOIN executions e ON e.id=w.id`)
+
+	sqlIsProcessed = newTemplate("n,id,event",
+		`SELECT w.n AS n FROM w JOIN processed_events p ON p.execution_id=w.id AND p.event_id=w.event`)
+)
+
+// rows gathers the rows of one template, to be cut into statements.
+type rows struct {
+	t     *template
+	args  []engine.Value
+	first int // index of the first statement, set by emit
+	per   int // rows per statement, set by emit
+	count int // statements, set by emit
+}
+
+func (r *rows) len() int { return len(r.args) / r.t.cols }
+
+// emit appends the statements for the rows to stmts.
+func (r *rows) emit(stmts []engine.Statement, traits *engine.Traits, returning bool) []engine.Statement {
+	n := r.len()
+	r.first, r.count = len(stmts), 0
+	r.per = max(1, min(traits.RowsPerStatement, traits.MaxParams/r.t.cols))
+	for i := 0; i < n; i += r.per {
+		k := min(r.per, n-i)
+		stmts = append(stmts, engine.Statement{
+			SQL:       r.t.text(k),
+			Args:      r.args[i*r.t.cols : (i+k)*r.t.cols],
+			Returning: returning,
+		})
+		r.count++
+	}
+	return stmts
+}

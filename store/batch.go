@@ -89,7 +89,7 @@ func (b *batch) addCommit(w *Write, keep int64) {
 			b.trims.args = append(b.trims.args, id, old, c.baseToken, engine.Int(keep))
 		}
 	}
-	b.upserts.args = append(b.upserts.args, id, old, c.baseToken, engine.Text(c.definition), engine.Text(c.data), engine.Int(c.base+1), engine.Text(w.token))
+	b.upserts.args = append(b.upserts.args, id, old, c.baseToken, engine.Text(c.definition), engine.Text(c.data), engine.Int(c.base+1), engine.Text(w.token), engine.Text(string(c.status)))
 }
 
 // emit cuts the rows into statements. The guarded writes come before the
@@ -101,16 +101,11 @@ func (b *batch) emit(traits *engine.Traits) {
 		&b.outbox, &b.processed, &b.cancels, &b.schedules, &b.spawns, &b.traces, &b.trims,
 	} {
 		if len(r.args) > 0 {
-			b.stmts = r.emit(b.stmts, traits, false)
+			b.stmts = r.emit(b.stmts, traits)
 		}
 	}
-	if traits.RowsPerStatement > 1 && len(b.commits) > 1 {
-		b.upserts.t = sqlUpsertReturning
-		b.stmts = b.upserts.emit(b.stmts, traits, true)
-	} else if len(b.commits) > 0 {
-		one := *traits
-		one.RowsPerStatement = 1
-		b.stmts = b.upserts.emit(b.stmts, &one, false)
+	if len(b.commits) > 0 {
+		b.stmts = b.upserts.emit(b.stmts, traits)
 	}
 }
 
@@ -118,21 +113,21 @@ func (b *batch) emit(traits *engine.Traits) {
 // commits[i]. It returns false if the results do not tell.
 func (b *batch) winners(results []engine.Result) (won []bool, ok bool) {
 	won = make([]bool, len(b.commits))
-	u := &b.upserts
-	for k := range u.count {
-		res := &results[u.first+k]
-		lo := k * u.per
-		hi := min(lo+u.per, len(b.commits))
-		if u.t != sqlUpsertReturning {
-			if res.RowsAffected < 0 || res.RowsAffected > 1 {
+	lo := 0
+	for k := range b.upserts.count {
+		st, res := &b.stmts[b.upserts.first+k], &results[b.upserts.first+k]
+		hi := lo + len(st.Args)/sqlUpsert.cols
+		switch {
+		case st.Returning:
+			if !b.matchReturned(res, won, lo, hi) {
 				return nil, false
 			}
+		case res.RowsAffected == 0 || res.RowsAffected == 1:
 			won[lo] = res.RowsAffected == 1
-			continue
-		}
-		if !b.matchReturned(res, won, lo, hi) {
+		default:
 			return nil, false
 		}
+		lo = hi
 	}
 	return won, true
 }

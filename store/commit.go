@@ -1,7 +1,8 @@
 package store
 
 import (
-	"math/rand/v2"
+	"crypto/rand"
+	"encoding/hex"
 	"time"
 )
 
@@ -118,18 +119,11 @@ func EpochTime(s float64) time.Time {
 	return time.Unix(sec, int64((s-float64(sec))*1e9)).UTC()
 }
 
-const tokenDigits = "0123456789abcdef"
-
-// newToken returns 128 random bits in hex. The runtime's generator (ChaCha8,
-// seeded by the system) serves: tokens must be unique, not secret.
+// newToken returns 128 random bits in hex. They come from the system, because a
+// generator of our own would repeat itself in every clone of a machine's
+// snapshot.
 func newToken() string {
-	var b [32]byte
-	for i := range 2 {
-		r := rand.Uint64()
-		for j := range 16 {
-			b[i*16+j] = tokenDigits[r&15]
-			r >>= 4
-		}
-	}
-	return string(b[:])
+	var bits [16]byte
+	rand.Read(bits[:]) // never fails: see crypto/rand
+	return hex.EncodeToString(bits[:])
 }

@@ -46,8 +46,6 @@ type Page struct {
 	Next string
 }
 
-const summaryColumns = `id,definition_id,version,data,quorate_status`
-
 // List returns a page of summaries in the byte order of ids. A page costs what
 // it holds, however far into the list it is, also with a filter on statuses or
 // definition. Rows whose data is not valid JSON are listed, with an empty
@@ -75,7 +73,7 @@ func (s *Store) List(ctx context.Context, q ListQuery) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	sql, args := listStatement(statuses, &q, after, q.Cursor != "", limit+1)
+	sql, args := listStatement(statuses, &q, after, limit+1)
 	res, cols, err := s.scan(ctx, "list", q.Consistency, limit+1, sql, args, "id", "definition_id", "version", "status", "outcome", "active_path", "parent_id")
 	if err != nil {
 		return Page{}, err
@@ -119,12 +117,13 @@ func distinct(in []Status) ([]Status, error) {
 }
 
 // listStatement builds the page's query, all but its last parameter, the limit.
-// Each status has a branch of its own, which walks the index from the cursor and
-// stops after a page; the branches are then merged.
-func listStatement(statuses []Status, q *ListQuery, after string, hasCursor bool, limit int) (string, []engine.Value) {
+// Each status has two branches, one for the rows that this library wrote last
+// and one for those that others did (see statusColumn). Each walks its index from
+// the cursor and stops after a page; the branches are then merged.
+func listStatement(statuses []Status, q *ListQuery, after string, limit int) (string, []engine.Value) {
 	var where []string
 	var common []engine.Value
-	if hasCursor {
+	if q.Cursor != "" {
 		where = append(where, "id>?")
 		common = append(common, engine.Text(after))
 	}
@@ -133,41 +132,38 @@ func listStatement(statuses []Status, q *ListQuery, after string, hasCursor bool
 		common = append(common, engine.Text(q.DefinitionID))
 	}
 	if q.RootsOnly {
-		where = append(where, "(CASE WHEN json_valid(data) THEN json_extract(data,'$.parent_id') END) IS NULL")
+		where = append(where, "("+jsonField("parent_id")+") IS NULL")
 	}
 	var args []engine.Value
-	branch := func(status Status) string {
-		w := where
-		if status != "" {
-			w = append([]string{"quorate_status=?"}, where...)
-			args = append(args, engine.Text(string(status)))
-		}
+	branch := func(conditions ...string) string {
+		conditions = append(conditions, where...)
 		args = append(args, common...)
-		sql := "SELECT " + summaryColumns + " FROM executions"
-		if len(w) > 0 {
-			sql += " WHERE " + strings.Join(w, " AND ")
-		}
-		return sql + " ORDER BY id LIMIT ?"
-	}
-	var from string
-	switch len(statuses) {
-	case 0:
-		from = branch("")
 		args = append(args, engine.Int(int64(limit)))
-	default:
-		parts := make([]string, len(statuses))
-		for i, st := range statuses {
-			parts[i] = "SELECT * FROM (" + branch(st) + ")"
-			args = append(args, engine.Int(int64(limit)))
+		sql := "SELECT id,definition_id,version,data,quorate_status,quorate_listed FROM executions"
+		if len(conditions) > 0 {
+			sql += " WHERE " + strings.Join(conditions, " AND ")
 		}
-		from = strings.Join(parts, " UNION ALL ")
+		return "SELECT * FROM (" + sql + " ORDER BY id LIMIT ?)"
 	}
-	extract := func(field string) string {
-		return "CASE WHEN json_valid(data) THEN json_extract(data,'$." + field + "') END AS " + field
+	var branches []string
+	for _, st := range statuses {
+		args = append(args, engine.Text(string(st)))
+		branches = append(branches, branch("quorate_status=?", isListed))
+		args = append(args, engine.Text(string(st)))
+		branches = append(branches, branch("("+jsonStatus+")=?", isForeign))
 	}
-	return "SELECT id AS id,definition_id AS definition_id,version AS version,quorate_status AS status," +
-		extract("outcome") + "," + extract("active_path") + "," + extract("parent_id") +
-		" FROM (" + from + ") ORDER BY id LIMIT ?", args
+	if len(statuses) == 0 {
+		branches = append(branches, branch())
+	}
+	return "SELECT id AS id,definition_id AS definition_id,version AS version," +
+		"CASE WHEN " + isListed + " THEN quorate_status ELSE " + jsonStatus + " END AS status," +
+		jsonField("outcome") + " AS outcome," + jsonField("active_path") + " AS active_path," + jsonField("parent_id") + " AS parent_id" +
+		" FROM (" + strings.Join(branches, " UNION ALL ") + ") ORDER BY id LIMIT ?", args
+}
+
+// jsonField is a field of the stored JSON; null if that is not valid.
+func jsonField(name string) string {
+	return "CASE WHEN json_valid(data) THEN json_extract(data,'$." + name + "') END"
 }
 
 // A cursor is a version byte, a hash of the filters, and the last id, in

@@ -144,7 +144,7 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 	var stmts []engine.Statement
 	for _, r := range []*rows{&loads, &forEvent, &ledger} {
 		if len(r.args) > 0 {
-			stmts = r.emit(stmts, &s.traits, false)
+			stmts = r.emit(stmts, &s.traits)
 		}
 	}
 	results, err := s.query(ctx, engine.Linearizable, stmts)

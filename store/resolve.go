@@ -22,7 +22,7 @@ func (s *Store) peek(ctx context.Context, ids []string) (map[string]peeked, erro
 	for _, id := range ids {
 		r.args = append(r.args, engine.Text(id))
 	}
-	stmts := r.emit(nil, &s.traits, false)
+	stmts := r.emit(nil, &s.traits)
 	results, err := s.query(ctx, engine.Linearizable, stmts)
 	if err != nil {
 		return nil, err

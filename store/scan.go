@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -80,7 +81,7 @@ func (s *Store) PendingOutbox(ctx context.Context, limit int) ([]OutboxEntry, er
 		e.Target, _ = row[cols[1]].Bytes()
 		event, _ := row[cols[2]].Bytes()
 		if err := e.Event.UnmarshalJSON([]byte(event)); err != nil {
-			return out, &InvalidDataError{ID: fmt.Sprintf("outbox/%d", e.Seq), Reason: "not an event: " + err.Error()}
+			return out, &InvalidDataError{ID: fmt.Sprintf("outbox/%d", e.Seq), Reason: "not an event: " + reason(err)}
 		}
 		out = append(out, e)
 	}
@@ -104,7 +105,7 @@ func (s *Store) PendingSpawns(ctx context.Context, limit int) ([]SpawnEntry, err
 		e.RootPath, _ = row[cols[3]].Bytes()
 		raw, _ := row[cols[4]].Bytes()
 		if e.Context, err = ParseObject(raw); err != nil {
-			return out, &InvalidDataError{ID: fmt.Sprintf("spawns/%d", e.Seq), Reason: "context: " + err.Error()}
+			return out, &InvalidDataError{ID: fmt.Sprintf("spawns/%d", e.Seq), Reason: "context: " + reason(err)}
 		}
 		out = append(out, e)
 	}
@@ -160,11 +161,21 @@ func (s *Store) ReadTrace(ctx context.Context, id string) ([]TraceStep, error) {
 		step.Index, _ = row[cols[0]].Int()
 		raw, _ := row[cols[1]].Bytes()
 		if step.Entry, err = ParseObject(raw); err != nil {
-			return out, &InvalidDataError{ID: id, Reason: fmt.Sprintf("trace step %d: %v", step.Index, err)}
+			return out, &InvalidDataError{ID: id, Reason: fmt.Sprintf("trace step %d: %s", step.Index, reason(err))}
 		}
 		out = append(out, step)
 	}
 	return out, nil
+}
+
+// reason is what is wrong with invalid data, without saying again that it is
+// invalid.
+func reason(err error) string {
+	var invalid *InvalidDataError
+	if errors.As(err, &invalid) {
+		return invalid.Reason
+	}
+	return err.Error()
 }
 
 // scan runs one bounded query whose last parameter is the limit.

@@ -19,17 +19,26 @@ type object struct {
 	ddl  string
 }
 
-// statusColumn is virtual, over the JSON, because services in other languages
-// write only the JSON; json_valid keeps one broken row from breaking every
-// query.
-const statusColumn = `quorate_status TEXT GENERATED ALWAYS AS (CASE WHEN json_valid(data) THEN json_extract(data,'$.status') END) VIRTUAL`
+// Lists by status need an index on it, yet services in other languages write
+// only the JSON, and computing the status from the JSON costs each commit two
+// passes over the state, the old one and the new one. So our commits write the
+// status beside the JSON, with the version it is of; a row where that version is
+// not the row's own was last written by others, and only for such rows an index
+// looks into the JSON. Together the two partial indexes hold every row once.
+const (
+	statusColumn = `quorate_status TEXT`
+	listedColumn = `quorate_listed INTEGER NOT NULL DEFAULT -1`
+	jsonStatus   = `CASE WHEN json_valid(data) THEN json_extract(data,'$.status') END`
+	isListed     = `quorate_listed=version`
+	isForeign    = `quorate_listed<>version`
+)
 
 // AUTOINCREMENT matters: a sequence number is never given twice, so a late
 // acknowledgement cannot remove somebody else's entry. A new table comes with all
 // its columns; the ones added by themselves are for tables that were there.
 var schema = []object{
 	{"quorate_schema", `CREATE TABLE IF NOT EXISTS quorate_schema(id INTEGER NOT NULL PRIMARY KEY CHECK(id=1),version INTEGER NOT NULL)`},
-	{"executions", `CREATE TABLE IF NOT EXISTS executions(id TEXT NOT NULL PRIMARY KEY,definition_id TEXT NOT NULL,data TEXT NOT NULL,version INTEGER NOT NULL,commit_token TEXT NOT NULL DEFAULT '',` + statusColumn + `)`},
+	{"executions", `CREATE TABLE IF NOT EXISTS executions(id TEXT NOT NULL PRIMARY KEY,definition_id TEXT NOT NULL,data TEXT NOT NULL,version INTEGER NOT NULL,commit_token TEXT NOT NULL DEFAULT '',` + statusColumn + `,` + listedColumn + `)`},
 	{"outbox", `CREATE TABLE IF NOT EXISTS outbox(seq INTEGER PRIMARY KEY AUTOINCREMENT,target_id TEXT,event TEXT NOT NULL)`},
 	{"processed_events", `CREATE TABLE IF NOT EXISTS processed_events(execution_id TEXT NOT NULL,event_id TEXT NOT NULL,PRIMARY KEY(execution_id,event_id)) WITHOUT ROWID`},
 	{"timers", `CREATE TABLE IF NOT EXISTS timers(execution_id TEXT NOT NULL,path TEXT NOT NULL,fire_at REAL NOT NULL,PRIMARY KEY(execution_id,path)) WITHOUT ROWID`},
@@ -39,8 +48,10 @@ var schema = []object{
 	{"executions.commit_token", `ALTER TABLE executions ADD COLUMN commit_token TEXT NOT NULL DEFAULT ''`},
 	{"trace.token", `ALTER TABLE trace ADD COLUMN token TEXT`},
 	{"executions.quorate_status", `ALTER TABLE executions ADD COLUMN ` + statusColumn},
+	{"executions.quorate_listed", `ALTER TABLE executions ADD COLUMN ` + listedColumn},
 
-	{"quorate_executions_status", `CREATE INDEX IF NOT EXISTS quorate_executions_status ON executions(quorate_status,id)`},
+	{"quorate_executions_status", `CREATE INDEX IF NOT EXISTS quorate_executions_status ON executions(quorate_status,id) WHERE ` + isListed},
+	{"quorate_executions_foreign", `CREATE INDEX IF NOT EXISTS quorate_executions_foreign ON executions((` + jsonStatus + `),id) WHERE ` + isForeign},
 	{"quorate_executions_definition", `CREATE INDEX IF NOT EXISTS quorate_executions_definition ON executions(definition_id,id)`},
 	{"quorate_timers_due", `CREATE INDEX IF NOT EXISTS quorate_timers_due ON timers(fire_at,execution_id,path)`},
 }

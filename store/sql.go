@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/bits"
 	"strings"
 
 	"github.com/quorate/quorate/store/engine"
@@ -86,10 +87,11 @@ var (
 		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
 			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep WHERE `+guard+`)`)
 
-	upsertBody = `INSERT INTO executions(id,definition_id,data,version,commit_token) SELECT w.id,w.definition,w.data,w.ver,w.token FROM w WHERE ` + guard +
-		` ON CONFLICT(id) DO UPDATE SET definition_id=excluded.definition_id,data=excluded.data,version=excluded.version,commit_token=excluded.commit_token`
+	upsertBody = `INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed) SELECT w.id,w.definition,w.data,w.ver,w.token,w.status,w.ver FROM w WHERE ` + guard +
+		` ON CONFLICT(id) DO UPDATE SET definition_id=excluded.definition_id,data=excluded.data,version=excluded.version,commit_token=excluded.commit_token,` +
+		`quorate_status=excluded.quorate_status,quorate_listed=excluded.quorate_listed`
 
-	upsertColumns = "id,old,base,definition,data,ver,token"
+	upsertColumns = "id,old,base,definition,data,ver,token,status"
 
 	// One row's verdict is the count of rows affected, several rows' verdicts are
 	// the ids returned. The space after RETURNING matters: rqlite looks for it.
@@ -128,24 +130,25 @@ type rows struct {
 	t     *template
 	args  []engine.Value
 	first int // index of the first statement, set by emit
-	per   int // rows per statement, set by emit
 	count int // statements, set by emit
 }
 
 func (r *rows) len() int { return len(r.args) / r.t.cols }
 
 // emit appends the statements for the rows to stmts.
-func (r *rows) emit(stmts []engine.Statement, traits *engine.Traits, returning bool) []engine.Statement {
+func (r *rows) emit(stmts []engine.Statement, traits *engine.Traits) []engine.Statement {
 	n := r.len()
 	r.first, r.count = len(stmts), 0
-	r.per = max(1, min(traits.RowsPerStatement, traits.MaxParams/r.t.cols))
-	for i := 0; i < n; i += r.per {
-		k := min(r.per, n-i)
-		stmts = append(stmts, engine.Statement{
-			SQL:       r.t.text(k),
-			Args:      r.args[i*r.t.cols : (i+k)*r.t.cols],
-			Returning: returning,
-		})
+	per := max(1, min(traits.RowsPerStatement, traits.MaxParams/r.t.cols))
+	for i, k := 0, 0; i < n; i += k {
+		if k = min(per, n-i); traits.Prepares {
+			k = 1 << (bits.Len(uint(k)) - 1)
+		}
+		st := engine.Statement{SQL: r.t.text(k), Args: r.args[i*r.t.cols : (i+k)*r.t.cols]}
+		if r.t == sqlUpsert && k > 1 {
+			st.SQL, st.Returning = sqlUpsertReturning.text(k), true
+		}
+		stmts = append(stmts, st)
 		r.count++
 	}
 	return stmts

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"math"
+	"unicode/utf8"
 
 	"github.com/quorate/quorate/store/engine"
 )
@@ -43,6 +44,7 @@ const (
 // commitRows is the content of a commit as rows of the tables.
 type commitRows struct {
 	definition string
+	status     Status
 	data       string
 	base       int64        // the version it was built on
 	baseToken  engine.Value // the token of that version, or null if unknown
@@ -122,7 +124,7 @@ func (s *Store) PrepareCommit(c *Commit) (*Write, error) {
 	}{}
 	w, r := &both.w, &both.r
 	w.kind, w.id, w.token, w.commit = writeCommit, e.ID, newToken(), r
-	r.definition, r.base, r.processed = e.DefinitionID, e.Version, c.ProcessedEvent
+	r.definition, r.status, r.base, r.processed = e.DefinitionID, e.Status, e.Version, c.ProcessedEvent
 	if e.tokenKnown && e.Version > 0 {
 		r.baseToken = engine.Text(e.token)
 	}
@@ -175,6 +177,14 @@ func (l *Limits) checkExecution(e *Execution) error {
 	if !e.Status.Valid() {
 		return &InvalidError{Field: "Execution.Status", Reason: "is not one of the statuses"}
 	}
+	for _, f := range [...]struct{ name, text string }{
+		{"DefinitionFQN", e.DefinitionFQN}, {"RootPath", e.RootPath}, {"Outcome", e.Outcome}, {"Error", e.Error},
+		{"ActivePath", e.ActivePath}, {"ParentID", e.ParentID}, {"ChildID", e.ChildID},
+	} {
+		if !utf8.ValidString(f.text) {
+			return &InvalidError{Field: "Execution." + f.name, Reason: "is not valid UTF-8"}
+		}
+	}
 	if e.Priority < 0 || e.Priority > 4 {
 		return &InvalidError{Field: "Execution.Priority", Reason: "is not within 0 to 4"}
 	}
@@ -212,6 +222,9 @@ func (w *Write) addEmits(l *Limits, emits []Emit) error {
 		}
 		if err := l.name(fmt.Sprintf("Emits[%d].Event.ID", i), em.Event.ID); err != nil {
 			return err
+		}
+		if !utf8.ValidString(em.Event.Kind) {
+			return &InvalidError{Field: fmt.Sprintf("Emits[%d].Event.Kind", i), Reason: "is not valid UTF-8"}
 		}
 		b, err := em.Event.MarshalJSON()
 		if err != nil {

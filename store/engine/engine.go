@@ -58,10 +58,14 @@ type Traits struct {
 	// MaxParams is the largest number of parameters one statement may bind.
 	MaxParams int
 
-	// RowsPerStatement is how many rows a multi-row statement should carry. Over
-	// a network more rows in fewer statements win, since each statement's text
-	// is parsed anew; an embedded engine that keeps prepared statements wants 1.
+	// RowsPerStatement is how many rows a multi-row statement should carry at
+	// most.
 	RowsPerStatement int
+
+	// Prepares tells that the engine keeps prepared statements by their text.
+	// Statements then come with few different numbers of rows (powers of two);
+	// otherwise, since each text is parsed anew, with as many rows as fit.
+	Prepares bool
 
 	// MaxBatchBytes is the size of parameters up to which one Exec works well.
 	MaxBatchBytes int

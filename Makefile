@@ -1,0 +1,42 @@
+GO ?= go
+STATICCHECK_VERSION = v0.8.2
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: ## Drive a fleet of orders on embedded SQLite and verify the result (no setup)
+	$(GO) run ./examples/fleet
+
+.PHONY: test
+test: ## Run all tests with the race detector; set RQLITED=/path/to/rqlited for real clusters too
+	$(GO) test -race ./...
+
+.PHONY: lint
+lint: ## Check formatting, vet and staticcheck
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION) ./...
+
+.PHONY: bench
+bench: ## Compare the asynchronous with the synchronous store on embedded SQLite
+	$(GO) run ./bench -engine sqlite -mode sync-pool,raw-batch,actor -op commit,load -callers 1,256 -duration 3s
+
+.PHONY: bench-once
+bench-once: ## Run every Go benchmark once, to see that they work
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every decoder, FUZZTIME (default 10s) each
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-10s} $$pkg; \
+		done; \
+	done
+
+.PHONY: cover
+cover: ## Show the coverage of each package
+	$(GO) test -cover ./...

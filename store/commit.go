@@ -123,7 +123,9 @@ func EpochTime(s float64) time.Time {
 // generator of our own would repeat itself in every clone of a machine's
 // snapshot.
 func newToken() string {
-	var bits [16]byte
-	rand.Read(bits[:]) // never fails: see crypto/rand
-	return hex.EncodeToString(bits[:])
+	var random [16]byte
+	rand.Read(random[:]) // never fails: see crypto/rand
+	var digits [32]byte
+	hex.Encode(digits[:], random[:])
+	return string(digits[:])
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/quorate/quorate/store/engine"
@@ -116,6 +117,39 @@ func (s *Store) IsProcessed(ctx context.Context, id, event string) (bool, error)
 		return false, err
 	}
 	return r.processed, nil
+}
+
+// LoadMany returns executions in the order of ids, nil for those that are not
+// there, all from one state. Rows that hold invalid data are nil too, and the
+// error joins an [*InvalidDataError] for each; other errors are those of
+// [Store.Load], without [ErrNotFound], and then nothing is returned.
+func (s *Store) LoadMany(ctx context.Context, ids ...string) ([]*Execution, error) {
+	reads := make([]*Read, len(ids))
+	for i, id := range ids {
+		r, err := s.PrepareLoad(id)
+		if err != nil {
+			return nil, fmt.Errorf("id %d: %w", i, err)
+		}
+		reads[i] = r
+	}
+	out := make([]*Execution, len(ids))
+	var invalid []error
+	var failed error
+	s.Fetch(ctx, reads, func(i int, err error) {
+		switch {
+		case err == nil:
+			out[i] = reads[i].exec
+		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, ErrInvalidData):
+			invalid = append(invalid, err)
+		default:
+			failed = err
+		}
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return out, errors.Join(invalid...)
 }
 
 func (s *Store) fetch(ctx context.Context, r *Read) (err error) {

@@ -142,9 +142,9 @@ func columnValue(stmt *sqlite3.Stmt, i int, typ, declared string) value {
 			return value{kind: kindBool}
 		case "timestamp", "datetime", "date":
 			if n > 1e12 || n < -1e12 {
-				return dateValue(time.Unix(0, n*int64(time.Millisecond)))
+				return dateValue(time.Unix(0, n*int64(time.Millisecond)).UTC())
 			}
-			return dateValue(time.Unix(n, 0))
+			return dateValue(time.Unix(n, 0).UTC())
 		}
 		return value{kind: kindInt, i: n}
 	case sqlite3.FLOAT:
@@ -181,7 +181,7 @@ func textType(t string) bool {
 }
 
 func dateValue(t time.Time) value {
-	return value{kind: kindText, s: t.UTC().Format(time.RFC3339Nano)}
+	return value{kind: kindText, s: t.Format(time.RFC3339Nano)}
 }
 
 // dateLayouts are the texts understood as dates, in the order they are tried.

@@ -80,6 +80,7 @@ type prepared struct {
 	schema   bool // may change the schema
 	columns  []string
 	types    []string // declared types in lower case, "" for expressions
+	tables   []string // tables the columns come from, "" for expressions
 }
 
 func openConnection(name string, foreignKeys, readOnly bool) (*connection, error) {
@@ -88,7 +89,7 @@ func openConnection(name string, foreignKeys, readOnly bool) (*connection, error
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
 	cn := &connection{conn: c, cache: make(map[string]*prepared)}
-	setup := "PRAGMA busy_timeout=0; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"
+	setup := "PRAGMA busy_timeout=0; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA foreign_keys=OFF;"
 	if foreignKeys {
 		setup += "PRAGMA foreign_keys=ON;"
 	}
@@ -162,8 +163,9 @@ func (c *connection) prepare(sql string) (*prepared, error) {
 		p.readOnly = stmt.ReadOnly()
 		p.schema = !dataStatement(sql)
 		if n := stmt.ColumnCount(); n > 0 {
-			p.columns, p.types = make([]string, n), make([]string, n)
+			p.columns, p.types, p.tables = make([]string, n), make([]string, n), make([]string, n)
 			for i := range n {
+				p.tables[i] = stmt.ColumnTableName(i)
 				p.columns[i] = stmt.ColumnName(i)
 				p.types[i] = strings.ToLower(stmt.ColumnDeclType(i))
 			}
@@ -276,7 +278,7 @@ func (e *sqliteError) Error() string { return e.text }
 func sqlError(err error) error {
 	var e *sqlite3.Error
 	if !errors.As(err, &e) {
-		return &sqliteError{text: strings.TrimPrefix(err.Error(), "sqlite3: ")}
+		return &sqliteError{text: strings.TrimPrefix(err.Error(), "sqlite3: "), readOnly: errors.Is(err, sqlite3.READONLY)}
 	}
 	text := e.Error()
 	code := e.ExtendedCode().Error()

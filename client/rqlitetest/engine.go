@@ -38,6 +38,9 @@ func (c *connection) run(db *database, s *statement, rows, timings bool) (result
 	)
 	if rows {
 		res, err = c.query(db, s.sql, s.params)
+		if s.qualify && err == nil {
+			c.qualify(s.sql, &res)
+		}
 	} else {
 		res, err = c.exec(db, s.sql, s.params)
 	}
@@ -45,6 +48,21 @@ func (c *connection) run(db *database, s *statement, rows, timings bool) (result
 		res.seconds = time.Since(start).Seconds()
 	}
 	return res, err
+}
+
+// qualify puts the names of their tables before column names.
+func (c *connection) qualify(sql string, res *result) {
+	p, err := c.prepare(sql)
+	if err != nil || len(p.tables) != len(res.columns) {
+		return
+	}
+	names := make([]string, len(res.columns))
+	for i, name := range res.columns {
+		if names[i] = name; p.tables[i] != "" {
+			names[i] = p.tables[i] + "." + name
+		}
+	}
+	res.columns = names
 }
 
 // begin starts a transaction on the write connection.
@@ -100,14 +118,21 @@ func (db *database) execute(stmts []statement, transaction, timings bool) ([]res
 }
 
 // query is /db/query: each statement on the read-only connection. Errors do not
-// end the list. The caller's lock makes the whole list one snapshot.
-func (db *database) query(stmts []statement, timings bool) []result {
+// end the list. The caller's lock makes the whole list one snapshot, transaction
+// or not; what the list leaves open on the connection is rolled back.
+func (db *database) query(stmts []statement, transaction, timings bool) ([]result, error) {
+	c := db.read
+	if transaction {
+		if _, err := c.exec(db, "BEGIN", nil); err != nil {
+			return nil, err
+		}
+	}
 	results := make([]result, 0, len(stmts))
 	for i := range stmts {
 		if stmts[i].sql == "" {
 			continue
 		}
-		res, err := db.read.run(db, &stmts[i], true, timings)
+		res, err := c.run(db, &stmts[i], true, timings)
 		if err != nil {
 			res = errorResult(err, true)
 			if e, ok := err.(*sqliteError); ok && e.readOnly {
@@ -116,7 +141,17 @@ func (db *database) query(stmts []statement, timings bool) []result {
 		}
 		results = append(results, res)
 	}
-	return results
+	var err error
+	if transaction {
+		_, err = c.exec(db, "COMMIT", nil)
+	}
+	if !c.conn.GetAutocommit() {
+		_, _ = c.exec(db, "ROLLBACK", nil) // cannot fail: a transaction is open
+	}
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 // request is /db/request through the log: reads and writes on the write

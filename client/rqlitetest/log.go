@@ -7,16 +7,16 @@ import (
 )
 
 // Entry is a line of the request log: a request and what became of it, or an
-// event on a connection, which has kind [Wire] and an Outcome only.
+// event on a connection, which has kind [KindWire] and an Outcome only.
 type Entry struct {
 	Seq    int // counts from 1, in order of arrival
 	Node   string
 	Kind   Kind
 	Method string
 	Path   string
-	Query  string // raw query string
-	Header http.Header
-	Body   []byte // nil if it was not read
+	Query  string      // raw query string
+	Header http.Header // as received, credentials included
+	Body   []byte      // nil if it was not read
 	At     time.Time
 	Took   time.Duration // until the answer was handed to the connection
 
@@ -29,8 +29,9 @@ type Entry struct {
 	ServedBy string
 	// Fault names the injected action that the request met, "" if none did.
 	Fault string
-	// Outcome says in words what happened: "answered", "connection reset",
-	// "answer cut", "hung until released", "open" while it is being served.
+	// Outcome says in words what happened: "answered", "answer cut", "connection
+	// reset", "connection closed", "hung"; "open" while it is being served and
+	// "hanging" while it hangs.
 	Outcome string
 }
 
@@ -70,7 +71,7 @@ func (l *requestLog) update(e *Entry, f func(*Entry)) {
 
 // note logs an event that is no request.
 func (l *requestLog) note(n *Node, what string) {
-	l.add(&Entry{Node: n.id, Kind: Wire, At: time.Now(), Outcome: what})
+	l.add(&Entry{Node: n.id, Kind: KindWire, At: time.Now(), Outcome: what})
 }
 
 func (l *requestLog) entries(keep func(*Entry) bool) []Entry {

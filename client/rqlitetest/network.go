@@ -138,6 +138,7 @@ type byteQueue struct {
 	buf      []byte
 	head     int           // buf[head:] is unread
 	writeErr error         // what the writer gets: the reader is gone
+	grace    bool          // one more write succeeds, and goes nowhere
 	readErr  error         // what the reader gets once buf is empty
 	wake     chan struct{} // closed at the next change; nil while nobody waits
 }
@@ -205,6 +206,9 @@ func (q *byteQueue) write(p []byte, timeout, closed <-chan struct{}) (int, error
 		q.mu.Lock()
 		if q.writeErr != nil {
 			err := q.writeErr
+			if q.grace && written == 0 {
+				q.grace, err, written = false, nil, len(p)
+			}
 			q.mu.Unlock()
 			return written, err
 		}
@@ -245,6 +249,12 @@ func (q *byteQueue) end(readErr, writeErr error, discard bool) {
 		q.buf, q.head = nil, 0
 	}
 	q.signal()
+	q.mu.Unlock()
+}
+
+func (q *byteQueue) allowOne() {
+	q.mu.Lock()
+	q.grace = true
 	q.mu.Unlock()
 }
 
@@ -334,7 +344,8 @@ func (c *memConn) Write(p []byte) (int, error) {
 	return n, c.fail("write", err)
 }
 
-// Close ends the connection in order: the peer still reads what was sent, then io.EOF.
+// Close ends the connection in order: the peer still reads what was sent, then
+// io.EOF. As on TCP, the peer's next write succeeds, and only later ones fail.
 func (c *memConn) Close() error {
 	c.shut(io.EOF, false)
 	return nil
@@ -351,6 +362,9 @@ func (c *memConn) shut(readErr error, discard bool) {
 		close(c.closed)
 		c.out.end(readErr, nil, discard)
 		c.in.end(nil, os.NewSyscallError("write", syscall.EPIPE), true)
+		if !discard {
+			c.in.allowOne()
+		}
 		c.readDeadline.set(time.Time{})
 		c.writeDeadline.set(time.Time{})
 	})

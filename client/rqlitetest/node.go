@@ -124,8 +124,9 @@ func (n *Node) Stop() {
 }
 
 // Restart starts a stopped node again, or stops and starts a running one. It
-// comes back as a follower, up to date, with its old address; connections from
-// before are dead. It panics if the address has been taken meanwhile.
+// comes back as a follower, up to date, in touch with the others, and with its old
+// address; connections from before are dead. On loopback it panics if another
+// process has taken the address meanwhile.
 func (n *Node) Restart() {
 	n.Stop()
 	select {
@@ -255,12 +256,12 @@ func (n *Node) BlackHole() {
 	n.Silence()
 }
 
-// RefuseDials makes [Cluster.DialContext] hang for new connections to the node,
+// DropDials makes [Cluster.DialContext] hang for new connections to the node,
 // as a firewall that drops packets does. Open connections go on. It ends with
 // [Node.Heal].
-func (n *Node) RefuseDials() { n.deaf.put() }
+func (n *Node) DropDials() { n.deaf.put() }
 
-// Heal ends [Node.Silence], [Node.BlackHole] and [Node.RefuseDials].
+// Heal ends [Node.Silence], [Node.BlackHole] and [Node.DropDials].
 func (n *Node) Heal() {
 	n.mute.Store(false)
 	n.deaf.take()
@@ -343,6 +344,9 @@ type connKey struct{}
 func (n *Node) listen() error {
 	n.serverMu.Lock()
 	defer n.serverMu.Unlock()
+	if n.server != nil {
+		return nil // restarted by somebody else meanwhile
+	}
 	var (
 		l   net.Listener
 		err error

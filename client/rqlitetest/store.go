@@ -21,17 +21,17 @@ var (
 
 // operation is a decoded request for the database.
 type operation struct {
-	kind          Kind
-	stmts         []statement
-	transaction   bool
-	timings       bool
-	level         level
-	freshness     time.Duration
-	strict        bool
-	linearizable  time.Duration // how long such a read waits for the state
-	times         int           // how often a write is applied: 1 but for faults
-	user, pass    string
-	onApply       func() // called under mu after each application
+	kind         Kind
+	stmts        []statement
+	transaction  bool
+	timings      bool
+	level        level
+	freshness    time.Duration
+	strict       bool
+	linearizable time.Duration // how long such a read waits for the state
+	times        int           // how often a write is applied: 1 but for faults
+	user, pass   string
+	onApply      func() // called under mu after each application
 }
 
 // outcome is what became of an operation.
@@ -51,9 +51,9 @@ func (n *Node) serve(op *operation) outcome {
 	}
 	var out outcome
 	switch op.kind {
-	case Execute:
+	case KindExecute:
 		out = n.serveExecute(op)
-	case Query:
+	case KindQuery:
 		out = n.serveQuery(op)
 	default:
 		out = n.serveRequest(op)
@@ -92,7 +92,7 @@ func (n *Node) serveQuery(op *operation) outcome {
 			return outcome{err: errNotLeader}
 		}
 		out := n.commit(op, term, func(db *database) ([]result, error) {
-			return db.query(op.stmts, op.timings), nil
+			return db.query(op.stmts, op.transaction, op.timings)
 		})
 		if errors.Is(out.err, errLeadershipLost) {
 			out.err = errNotLeader
@@ -212,7 +212,8 @@ func (n *Node) read(op *operation, lvl level) outcome {
 			return outcome{err: errStaleRead}
 		}
 	}
-	return outcome{results: n.data().query(op.stmts, op.timings)}
+	results, err := n.data().query(op.stmts, op.transaction, op.timings)
+	return outcome{results: results, err: err}
 }
 
 // commit puts the operation through the log: it waits until the node can commit,

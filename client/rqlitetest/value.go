@@ -34,6 +34,8 @@ type statement struct {
 	// returning tells that the server takes the statement for one with a
 	// RETURNING clause and so answers with rows.
 	returning bool
+	// qualify asks for column names with the names of their tables.
+	qualify bool
 	// fail, if set, makes the statement fail with this text without running.
 	fail string
 }

@@ -3,16 +3,19 @@ module github.com/quorate/quorate
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1 // indirect
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/cenkalti/backoff/v4 v4.3.0
+	github.com/ncruces/go-sqlite3 v0.37.0
+	github.com/rqlite/gorqlite v0.0.0-20261020015727-7224ce2bd419
+	go.uber.org/ratelimit v0.3.1
+	golang.org/x/sync v0.25.0
+)
+
+require (
 	github.com/benbjohnson/clock v1.3.0 // indirect
-	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
-	github.com/ncruces/go-sqlite3 v0.37.0 // indirect
 	github.com/ncruces/go-sqlite3-wasm/v6 v6.5.35401 // indirect
 	github.com/ncruces/julianday v1.0.0 // indirect
-	github.com/rqlite/gorqlite v0.0.0-20261020015727-7224ce2bd419 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
-	go.uber.org/ratelimit v0.3.1 // indirect
-	golang.org/x/sync v0.25.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/term v0.48.0 // indirect
 )

@@ -10,8 +10,9 @@ import (
 	"github.com/quorate/quorate/store/engine"
 )
 
-// PanicError says that code of this process panicked while it handled a request.
-// Whether a write of that request was applied is then unknown.
+// PanicError says that code of this process panicked while it handled a request,
+// an engine's for example. It comes inside an error that says what became of the
+// operation: whether a write of that request was applied is then unknown.
 type PanicError struct {
 	// Value is what was passed to panic; nil if the goroutine was ended by
 	// runtime.Goexit.
@@ -39,9 +40,24 @@ func translate(err error) error {
 	case errors.Is(err, batcher.ErrClosed):
 		return store.ErrClosed
 	case errors.Is(err, batcher.ErrExpired):
-		return fmt.Errorf("%w: %w", errQueuedTooLong, context.DeadlineExceeded)
+		return errQueuedTooLong
 	}
 	return err
 }
 
-var errQueuedTooLong = fmt.Errorf("%w: the store's time limit passed while it was queued", store.ErrUnavailable)
+// Limits that passed match both the reason and the context's error of that kind.
+var (
+	errQueuedTooLong = fmt.Errorf("%w: the store's time limit passed while it was queued: %w", store.ErrUnavailable, context.DeadlineExceeded)
+	errReadOverdue   = fmt.Errorf("%w: the store's time limit for a read passed: %w", store.ErrUnavailable, context.DeadlineExceeded)
+	errWriteOverdue  = fmt.Errorf("the store's time limit for a write passed: %w", context.DeadlineExceeded)
+)
+
+// ended returns the error of a context that has ended, which matches both its
+// Err and its Cause.
+func ended(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

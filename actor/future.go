@@ -99,12 +99,9 @@ func (f *Future[T]) resolve(value T, err error) bool {
 	return true
 }
 
-// watch calls give when ctx ends, unless the future is resolved before. Contexts
-// that never end cost nothing.
+// watch calls give when ctx ends, unless the future is resolved before. It is not
+// worth calling for contexts that never end.
 func (f *Future[T]) watch(ctx context.Context, give func()) {
-	if ctx.Done() == nil {
-		return
-	}
 	stop := context.AfterFunc(ctx, give)
 	f.mu.Lock()
 	if !f.isDone {
@@ -119,7 +116,7 @@ func (f *Future[T]) watch(ctx context.Context, give func()) {
 // AwaitAll waits for all futures, or until ctx ends, and returns their values in
 // order. If any failed, it returns the values of the others all the same, and an
 // error that joins those of the failed ones, each with its position.
-func AwaitAll[T any](ctx context.Context, futures ...Awaitable[T]) ([]T, error) {
+func AwaitAll[T any, F Awaitable[T]](ctx context.Context, futures ...F) ([]T, error) {
 	values := make([]T, len(futures))
 	var errs []error
 	for i, f := range futures {

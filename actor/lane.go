@@ -15,28 +15,32 @@ import (
 //
 // K tells equal reads apart, V is what a read yields.
 type lane[K comparable, V any] struct {
-	b *batcher.Batcher[*readOp[K, V]]
+	b         *batcher.Batcher[*readOp[K, V]]
+	maxJoined int
 
-	mu   sync.Mutex
-	open map[K]*readOp[K, V] // queued, not sent, so that others may join
+	mu     sync.Mutex
+	open   map[K]*readOp[K, V] // queued, not sent, so that others may join
+	joined int                 // waiters that joined, whom the batcher does not count
 }
 
-// readOp is one read and those who wait for it.
+// readOp is one read and those who wait for it. Everything but the ticket is
+// guarded by the lane's lock.
 type readOp[K comparable, V any] struct {
 	ticket  batcher.Ticket[*readOp[K, V]]
 	key     K
 	value   V
-	waiters []waiter[V]
-	live    int  // waiters that have not left
-	sealed  bool // sent: nobody may join
+	first   [1]waiter[V] // room for waiters when nobody joins
+	waiters []waiter[V]  // nil once they were told the outcome
+	live    int          // waiters that have not left
+	sealed  bool         // nobody may join: it was sent, or has ended
 	flight  *flight
 }
 
 // waiter is told the outcome of a read.
 type waiter[V any] interface {
 	deliver(value V, err error)
-	// leaves arranges that left is called when the waiter's context ends first.
-	leaves(ctx context.Context, left func())
+	// watch arranges that left is called when the waiter's context ends first.
+	watch(ctx context.Context, left func())
 }
 
 // flight is a request that carries reads. It ends early when nobody waits for
@@ -50,13 +54,13 @@ type flight struct {
 type fetchFunc[K comparable, V any] func(ctx context.Context, ops []*readOp[K, V], report func(i int, err error))
 
 func newLane[K comparable, V any](cfg batcher.Config[*readOp[K, V]], fetch fetchFunc[K, V]) (*lane[K, V], error) {
-	l := &lane[K, V]{open: make(map[K]*readOp[K, V])}
+	l := &lane[K, V]{open: make(map[K]*readOp[K, V]), maxJoined: cfg.MaxPending}
 	cfg.Flush = func(ctx context.Context, batch []*batcher.Ticket[*readOp[K, V]]) { l.flush(ctx, batch, fetch) }
-	cfg.Drop = func(t *batcher.Ticket[*readOp[K, V]], err error) { l.finish(t.Item, unsent("read", err)) }
-	cfg.Overdue = func(t *batcher.Ticket[*readOp[K, V]]) { l.finish(t.Item, unsent("read", batcher.ErrExpired)) }
+	cfg.Drop = func(t *batcher.Ticket[*readOp[K, V]], err error) { l.fail(t.Item, unsent("read", err)) }
+	cfg.Overdue = func(t *batcher.Ticket[*readOp[K, V]]) { l.overdue(t.Item) }
 	cfg.Panicked = func(batch []*batcher.Ticket[*readOp[K, V]], v any) {
 		for _, t := range batch {
-			l.finish(t.Item, &PanicError{Value: v})
+			l.fail(t.Item, unsent("read", &PanicError{Value: v}))
 		}
 	}
 	var err error
@@ -65,23 +69,27 @@ func newLane[K comparable, V any](cfg batcher.Config[*readOp[K, V]], fetch fetch
 }
 
 // submit adds w to an equal read that is waiting to be sent, or queues a new one
-// made by newValue.
-func (l *lane[K, V]) submit(ctx context.Context, key K, try bool, w waiter[V], newValue func() V, size int) {
-	if err := ctx.Err(); err != nil {
-		w.deliver(*new(V), unsent("read", err))
+// that yields value. As many may join others as may be queued; beyond that, each
+// needs room in the queue.
+func (l *lane[K, V]) submit(ctx context.Context, key K, try bool, w waiter[V], value V, size int) {
+	if ctx.Err() != nil {
+		w.deliver(*new(V), unsent("read", ended(ctx)))
 		return
 	}
 	l.mu.Lock()
-	if op := l.open[key]; op != nil {
+	op := l.open[key]
+	if op != nil && l.joined < l.maxJoined {
 		op.waiters = append(op.waiters, w)
 		op.live++
+		l.joined++
 		l.mu.Unlock()
-		w.leaves(ctx, func() { l.leave(op, w, ctx) })
+		l.watch(ctx, op, w)
 		return
 	}
 	l.mu.Unlock()
 
-	op := &readOp[K, V]{key: key, value: newValue(), waiters: []waiter[V]{w}, live: 1}
+	op = &readOp[K, V]{key: key, value: value, live: 1}
+	op.first[0], op.waiters = w, op.first[:]
 	op.ticket.Item, op.ticket.Size = op, size
 	var err error
 	if try {
@@ -98,28 +106,43 @@ func (l *lane[K, V]) submit(ctx context.Context, key K, try bool, w waiter[V], n
 		l.open[key] = op
 	}
 	l.mu.Unlock()
-	w.leaves(ctx, func() { l.leave(op, w, ctx) })
+	l.watch(ctx, op, w)
+}
+
+// watch lets a waiter leave when its context ends.
+func (l *lane[K, V]) watch(ctx context.Context, op *readOp[K, V], w waiter[V]) {
+	if ctx.Done() != nil {
+		w.watch(ctx, func() { l.leave(op, w, ctx) })
+	}
 }
 
 // leave lets one waiter go.
 func (l *lane[K, V]) leave(op *readOp[K, V], w waiter[V], ctx context.Context) {
-	w.deliver(*new(V), unsent("read", context.Cause(ctx)))
+	err := unsent("read", ended(ctx))
+	w.deliver(*new(V), err)
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	op.live--
-	if op.live > 0 {
-		return
+	last := op.live == 0 && op.waiters != nil
+	if last {
+		l.desert(op)
 	}
-	if op.flight != nil {
-		op.flight.live--
-		if op.flight.live == 0 {
-			op.flight.cancel()
-		}
-		return
+	sent := op.flight != nil
+	l.mu.Unlock()
+	if last && !sent {
+		l.b.Withdraw(&op.ticket, err)
 	}
-	// Not sent, and nobody may join a read whose first caller's fate is sealed.
+}
+
+// desert notes that nobody waits for a read any more. It is called with the lock
+// held.
+func (l *lane[K, V]) desert(op *readOp[K, V]) {
 	l.seal(op)
-	l.b.Withdraw(&op.ticket)
+	if f := op.flight; f != nil {
+		f.live--
+		if f.live == 0 {
+			f.cancel()
+		}
+	}
 }
 
 // seal keeps others from joining. It is called with the lock held.
@@ -130,6 +153,18 @@ func (l *lane[K, V]) seal(op *readOp[K, V]) {
 	}
 }
 
+// retire ends a read and returns those who are to be told. It is called with the
+// lock held.
+func (l *lane[K, V]) retire(op *readOp[K, V]) []waiter[V] {
+	l.seal(op)
+	waiters := op.waiters
+	if waiters != nil {
+		l.joined -= len(waiters) - 1
+		op.waiters = nil
+	}
+	return waiters
+}
+
 func (l *lane[K, V]) flush(ctx context.Context, batch []*batcher.Ticket[*readOp[K, V]], fetch fetchFunc[K, V]) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,10 +173,11 @@ func (l *lane[K, V]) flush(ctx context.Context, batch []*batcher.Ticket[*readOp[
 	l.mu.Lock()
 	for _, t := range batch {
 		op := t.Item
-		l.seal(op)
-		if op.live == 0 {
+		if op.live <= 0 {
+			l.retire(op) // everybody left between queue and flight
 			continue
 		}
+		l.seal(op)
 		op.flight = f
 		f.live++
 		ops = append(ops, op)
@@ -158,14 +194,36 @@ func (l *lane[K, V]) flush(ctx context.Context, batch []*batcher.Ticket[*readOp[
 	})
 }
 
-// finish delivers the outcome to everybody who still waits.
+// finish delivers the outcome to everybody who still waits. Some outcomes are a
+// value and an error.
 func (l *lane[K, V]) finish(op *readOp[K, V], err error) {
 	l.mu.Lock()
-	l.seal(op)
-	waiters := op.waiters
-	op.waiters = nil
+	waiters := l.retire(op)
 	l.mu.Unlock()
 	for _, w := range waiters {
 		w.deliver(op.value, err)
+	}
+}
+
+// fail delivers an error. It leaves the value alone, which belongs to the flight
+// if there is one.
+func (l *lane[K, V]) fail(op *readOp[K, V], err error) {
+	l.mu.Lock()
+	waiters := l.retire(op)
+	l.mu.Unlock()
+	for _, w := range waiters {
+		w.deliver(*new(V), err)
+	}
+}
+
+// overdue fails a read whose time has passed in flight, and ends the flight if
+// that leaves it without anybody who waits.
+func (l *lane[K, V]) overdue(op *readOp[K, V]) {
+	l.fail(op, unsent("read", errReadOverdue))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if op.live > 0 {
+		op.live = 0
+		l.desert(op)
 	}
 }

@@ -2,14 +2,17 @@ package actor
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/store"
 )
 
 // Request is an operation that was validated and encoded and can be sent to the
-// store's mailbox, once. Its future resolves only if it is sent.
+// store's mailbox. Its future resolves only if it is sent. Sending it a second
+// time does nothing.
 type Request struct {
 	submit func()
+	sent   atomic.Bool
 }
 
 // Mailbox returns the channel that takes requests, for callers that want to
@@ -24,8 +27,10 @@ type Request struct {
 //	}
 //
 // The channel has no buffer, so that a send succeeds only if the store took the
-// request. While the store is full, it takes none. The channel is never closed;
-// a store that closes says so by its Done channel.
+// request. Requests are queued one after the other: one that finds the store full
+// is held until there is room, its context ends, or the store closes, and until
+// then no other is taken. The channel is never closed; a store that closes says so
+// by its Done channel.
 func (s *Store) Mailbox() chan<- *Request { return s.mailbox }
 
 // serveMailbox takes requests one by one and queues each before it takes the
@@ -35,7 +40,9 @@ func (s *Store) serveMailbox(ctx context.Context) {
 	for {
 		select {
 		case r := <-s.mailbox:
-			r.submit()
+			if r != nil && r.submit != nil && r.sent.CompareAndSwap(false, true) {
+				r.submit()
+			}
 		case <-ctx.Done():
 			return
 		}

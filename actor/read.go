@@ -37,8 +37,6 @@ func (r *read[T]) deliver(value *store.Read, err error) {
 	r.resolve(v, err)
 }
 
-func (r *read[T]) leaves(ctx context.Context, left func()) { r.watch(ctx, left) }
-
 func loadedExecution(r *store.Read) *store.Execution { return r.Loaded().Execution }
 func loaded(r *store.Read) store.Loaded              { return r.Loaded() }
 func processed(r *store.Read) bool                   { return r.Loaded().Processed }
@@ -72,7 +70,7 @@ func submitRead[T any](ctx context.Context, s *Store, key readKey, of func(*stor
 
 // submitInto queues a read for a waiter that is there already.
 func submitInto[T any](ctx context.Context, s *Store, key readKey, w *read[T], r *store.Read, try bool) {
-	s.reads.submit(ctx, key, try, w, func() *store.Read { return r }, len(key.id)+len(key.event)+64)
+	s.reads.submit(ctx, key, try, w, r, len(key.id)+len(key.event)+64)
 }
 
 // Load returns the future of an execution. Loads that wait together travel in
@@ -122,16 +120,15 @@ func (w *scan[T]) deliver(value *scanValue, err error) {
 	w.resolve(v, err)
 }
 
-func (w *scan[T]) leaves(ctx context.Context, left func()) { w.watch(ctx, left) }
-
 // newScanLane returns the lane of reads over many rows. Each is a request of its
 // own, so that a long one does not hold up the loads.
 func newScanLane(s *store.Store, cfg *config) (*lane[string, *scanValue], error) {
 	return newLane(batcher.Config[*readOp[string, *scanValue]]{
-		MaxItems:   1,
-		MaxPending: cfg.maxPending,
-		InFlight:   orDefault(cfg.readInFlight, s.Traits().Readers),
-		Limit:      s.TimeLimit(),
+		MaxItems:        1,
+		MaxPending:      cfg.maxPending,
+		MaxPendingBytes: cfg.maxPendingBytes,
+		InFlight:        orDefault(cfg.readInFlight, s.Traits().Readers),
+		Limit:           s.TimeLimit(),
 	}, func(ctx context.Context, ops []*readOp[string, *scanValue], report func(int, error)) {
 		for i, op := range ops {
 			result, err := op.value.run(ctx)
@@ -143,9 +140,8 @@ func newScanLane(s *store.Store, cfg *config) (*lane[string, *scanValue], error)
 
 func submitScan[T any](ctx context.Context, s *Store, key string, clone func(T) T, run func(context.Context) (T, error)) *Future[T] {
 	w := &scan[T]{clone: clone}
-	s.scans.submit(ctx, key, s.try, w, func() *scanValue {
-		return &scanValue{run: func(ctx context.Context) (any, error) { return run(ctx) }}
-	}, len(key))
+	value := &scanValue{run: func(ctx context.Context) (any, error) { return run(ctx) }}
+	s.scans.submit(ctx, key, s.try, w, value, len(key)+64)
 	return &w.Future
 }
 

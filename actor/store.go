@@ -48,7 +48,8 @@ func positive(name string, v int) error {
 }
 
 // WithMaxBatch bounds the operations that share a request, overriding the
-// default of 1,024.
+// default of 1,024. The size of a batch of writes is also bounded in bytes, by what
+// the engine handles well.
 func WithMaxBatch(n int) Option {
 	return func(c *config) error { c.maxBatch = n; return positive("WithMaxBatch", n) }
 }
@@ -128,10 +129,11 @@ func (s *Store) Done() <-chan struct{} { return s.closing }
 // done.
 type Leftover struct {
 	// Unsent is the number of operations that were never sent; their futures
-	// failed with [store.ErrClosed].
+	// failed with [store.ErrClosed]. Equal reads that share a request count once.
 	Unsent int
-	// InFlight is the number of operations that were cut short; futures of
-	// writes among them failed with [store.ErrOutcomeUnknown].
+	// InFlight is the number of operations that were cut short; of futures that
+	// were pending then, those of writes failed with [store.ErrOutcomeUnknown],
+	// those of reads with [store.ErrClosed].
 	InFlight int
 }
 
@@ -160,7 +162,7 @@ func (s *Store) Close(ctx context.Context) (Leftover, error) {
 		sum.InFlight += left[i].InFlight
 	}
 	if errors.Join(errs...) != nil {
-		return sum, fmt.Errorf("close: %d operations unsent, %d in flight: %w", sum.Unsent, sum.InFlight, context.Cause(ctx))
+		return sum, fmt.Errorf("close: %d operations unsent, %d in flight: %w", sum.Unsent, sum.InFlight, ended(ctx))
 	}
 	return sum, nil
 }

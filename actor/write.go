@@ -119,7 +119,7 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 			})
 		},
 		Drop:    func(t *batcher.Ticket[*writeOp], err error) { t.Item.finish(unsent(t.Item.name(), err)) },
-		Overdue: func(t *batcher.Ticket[*writeOp]) { t.Item.finishUnknown(errOverdue) },
+		Overdue: func(t *batcher.Ticket[*writeOp]) { t.Item.finishUnknown(errWriteOverdue) },
 		Panicked: func(batch []*batcher.Ticket[*writeOp], v any) {
 			for _, t := range batch {
 				t.Item.finishUnknown(&PanicError{Value: v})
@@ -128,27 +128,30 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 	})
 }
 
-var errOverdue = fmt.Errorf("the store's time limit for a write passed: %w", context.DeadlineExceeded)
-
 // submit queues a write. The caller's context governs admission, queue and
 // flight: when it ends, a write that was not sent is withdrawn, and one that was
 // sent resolves as unknown at once, while its batch goes on for the others.
 func (s *Store) submit(ctx context.Context, op *writeOp, try bool) {
 	var err error
-	if try {
+	switch {
+	case ctx.Err() != nil:
+		err = ended(ctx)
+	case try:
 		err = s.writes.TrySubmit(&op.ticket)
-	} else {
+	default:
 		err = s.writes.Submit(ctx, &op.ticket)
 	}
 	if err != nil {
 		op.finish(unsent(op.name(), err))
 		return
 	}
+	if ctx.Done() == nil {
+		return
+	}
 	op.watch(ctx, func() {
-		if s.writes.Withdraw(&op.ticket) {
-			op.finish(unsent(op.name(), fmt.Errorf("withdrawn: %w", context.Cause(ctx))))
-		} else {
-			op.finishUnknown(context.Cause(ctx))
+		err := ended(ctx)
+		if !s.writes.Withdraw(&op.ticket, fmt.Errorf("withdrawn: %w", err)) {
+			op.finishUnknown(err)
 		}
 	})
 }
@@ -239,18 +242,15 @@ func (s *Store) Update(ctx context.Context, id string, fn func(*store.Commit) er
 // updater offers the asynchronous store to the update loop of package store.
 type updater struct{ s *Store }
 
+// Futures resolve as soon as the context of their operation ends, and tell what
+// became of it; so the waits need no context of their own.
+
 func (u updater) Load(ctx context.Context, id string) (*store.Execution, error) {
-	return u.s.Load(ctx, id).Await(ctx)
+	return u.s.Load(ctx, id).Await(context.Background())
 }
 
 func (u updater) Commit(ctx context.Context, c *store.Commit) (store.Committed, error) {
-	f := u.s.Commit(ctx, c)
-	done, err := f.Await(ctx)
-	if errors.Is(err, ErrStillPending) {
-		// The commit's context has ended too, so its outcome is unknown.
-		err = &store.UnknownError{Ref: f.Ref(), Err: context.Cause(ctx)}
-	}
-	return done, err
+	return u.s.Commit(ctx, c).Await(context.Background())
 }
 
 func (u updater) UpdateAttempts() int { return u.s.st.UpdateAttempts() }

@@ -25,7 +25,7 @@ func (a *admission) fits(size int) bool {
 	if a.items == 0 {
 		return true
 	}
-	return a.items < a.maxItems && a.bytes+size <= a.maxBytes
+	return a.items < a.maxItems && size <= a.maxBytes-a.bytes
 }
 
 // tryAcquire takes room if nobody waits for it already.

@@ -46,16 +46,19 @@ type Config[T any] struct {
 
 	// Flush handles a batch. It is called on a worker goroutine, never with an
 	// empty batch, and the items count as in flight until it returns. The
-	// context ends, with the cause ErrClosed, when Close gives up. The slice is reused after the call.
-	// Required.
+	// context ends, with the cause ErrClosed, when Close gives up; Flush must
+	// then return soon, since Close waits for it. The slice is reused after the
+	// call. Required.
 	Flush func(ctx context.Context, batch []*Ticket[T])
 
-	// Drop is told of each admitted item that leaves unsent, with ErrExpired or
-	// ErrClosed. It runs without locks held. May be nil.
+	// Drop is told of each admitted item that leaves unsent: with ErrExpired,
+	// with ErrClosed, or with the error given to Withdraw. It runs without locks
+	// held and must not call Close, which waits for it. May be nil.
 	Drop func(t *Ticket[T], err error)
 
 	// Overdue is told once of each item whose Limit passed while it was in
-	// flight. The flush goes on. It runs without locks held. May be nil.
+	// flight. The flush goes on. It runs without locks held and must not call
+	// Close, which waits for it. It may run beside the flush. May be nil.
 	Overdue func(t *Ticket[T])
 
 	// Panicked is told when Flush panics, with the recovered value, or ends its
@@ -72,7 +75,7 @@ type Ticket[T any] struct {
 	Item T
 	// Key orders items: see the package comment. Empty means no order.
 	Key string
-	// Size is the item's weight in bytes.
+	// Size is the item's weight in bytes, not negative.
 	Size int
 
 	state    state
@@ -91,7 +94,8 @@ const (
 	blocked        // an older item of its key is pending
 	ready          // may be sent
 	inFlight       // given to Flush
-	gone           // done, dropped or withdrawn
+	flushed        // done
+	dropped        // left unsent
 )
 
 // Batcher is described in the package comment. Its methods are safe for
@@ -106,13 +110,22 @@ type Batcher[T any] struct {
 	keys    map[string]*Ticket[T] // the youngest pending item of each key
 	age     ageList[T]
 	adm     admission
-	flights int // batches in flight
-	flying  int // items in flight
 	closed  bool
 	idle    chan struct{} // closed when nothing is pending; made by Close
-	timer   *time.Timer
-	armed   bool
+	telling int           // calls of Drop or Overdue under way
 	stats   Stats
+
+	flights []*flight[T]
+	flying  int          // items in flight
+	between int          // workers between two batches, which keep their slot
+	spare   []*flight[T] // for use by the next worker
+
+	usual     time.Duration // how long flights take, smoothed
+	gateTimer *time.Timer
+	gateArmed bool
+
+	timer *time.Timer // for Limit
+	armed bool
 }
 
 // Stats is a snapshot of a batcher.
@@ -134,7 +147,8 @@ type Stats struct {
 	Largest int
 	// Rejected counts submissions that found no room or gave up waiting for it.
 	Rejected uint64
-	// Dropped counts items that were admitted and left unsent.
+	// Dropped counts items that were admitted and left unsent: expired,
+	// withdrawn, or queued when Close gave up.
 	Dropped uint64
 }
 
@@ -174,11 +188,12 @@ func New[T any](cfg Config[T]) (*Batcher[T], error) {
 }
 
 // Submit admits t, waiting for room until ctx ends. It returns nil once the
-// item is queued, the context's error wrapped if ctx ended first, or ErrClosed.
+// item is queued, the context's error and cause wrapped if ctx ended first, or
+// ErrClosed.
 // When it returns an error the item is not in the batcher and never will be.
 func (b *Batcher[T]) Submit(ctx context.Context, t *Ticket[T]) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("batcher: not admitted: %w", err)
+	if ctx.Err() != nil {
+		return notAdmitted(ctx)
 	}
 	b.mu.Lock()
 	if b.closed {
@@ -197,7 +212,7 @@ func (b *Batcher[T]) Submit(ctx context.Context, t *Ticket[T]) error {
 				b.adm.abandon(w)
 				b.stats.Rejected++
 				b.mu.Unlock()
-				return fmt.Errorf("batcher: not admitted: %w", ctx.Err())
+				return notAdmitted(ctx)
 			}
 			// Room came at the same moment: take it, the caller's context is
 			// watched for the queue by its owner.
@@ -206,9 +221,26 @@ func (b *Batcher[T]) Submit(ctx context.Context, t *Ticket[T]) error {
 			b.mu.Unlock()
 			return ErrClosed
 		}
+		if b.closed {
+			// Room came just before Close did, which does not wait for those who
+			// have not used theirs.
+			b.adm.release(t.Size)
+			b.mu.Unlock()
+			return ErrClosed
+		}
 	}
 	b.insert(t)
 	return nil
+}
+
+// notAdmitted returns an error that matches both the Err and the Cause of a
+// context.
+func notAdmitted(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("batcher: not admitted: %w", cause)
+	}
+	return fmt.Errorf("batcher: not admitted: %w: %w", err, cause)
 }
 
 // TrySubmit admits t if there is room now. It never blocks. It returns nil,
@@ -231,9 +263,12 @@ func (b *Batcher[T]) TrySubmit(t *Ticket[T]) error {
 // insert queues an admitted item. It is called with the lock held and releases
 // it.
 func (b *Batcher[T]) insert(t *Ticket[T]) {
-	if t.state != fresh {
+	if t.state != fresh || t.Size < 0 {
 		b.adm.release(t.Size)
 		b.mu.Unlock()
+		if t.Size < 0 {
+			panic("batcher: ticket of negative size")
+		}
 		panic("batcher: ticket submitted twice")
 	}
 	b.age.push(t)
@@ -251,11 +286,8 @@ func (b *Batcher[T]) insert(t *Ticket[T]) {
 		t.keyPrev, last.keyNext = last, t
 		b.keys[t.Key] = t
 	}
-	batch, start := b.take(nil)
+	b.startWorkers()
 	b.mu.Unlock()
-	if start {
-		go b.work(batch)
-	}
 }
 
 func (b *Batcher[T]) makeReady(t *Ticket[T]) {
@@ -263,18 +295,35 @@ func (b *Batcher[T]) makeReady(t *Ticket[T]) {
 	b.queue.push(t)
 }
 
-// Withdraw takes t back if it was not sent yet. It returns true if t left the
-// queue: it was not given to Flush and never will be, and Drop is not called.
-func (b *Batcher[T]) Withdraw(t *Ticket[T]) bool {
+// Withdraw takes t back if it was not sent yet, and gives it to Drop with err. It
+// returns true if t is not in a batch and never will be: it was withdrawn now, or
+// has left the queue unsent before and Drop is told, or was told, of that. It
+// returns false if t was given to Flush. t must have been submitted.
+func (b *Batcher[T]) Withdraw(t *Ticket[T], err error) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if t.state != ready && t.state != blocked {
-		return false
+		unsent := t.state == dropped
+		b.mu.Unlock()
+		return unsent
 	}
-	b.remove(t)
-	b.stats.Dropped++
+	b.telling++
+	b.drop(t)
 	b.startWorkers()
+	b.mu.Unlock()
+
+	if b.cfg.Drop != nil {
+		b.cfg.Drop(t, err)
+	}
+	b.told()
 	return true
+}
+
+// drop takes an item off the books that leaves unsent. Drop is told by whoever
+// calls it.
+func (b *Batcher[T]) drop(t *Ticket[T]) {
+	b.remove(t)
+	t.state = dropped
+	b.stats.Dropped++
 }
 
 // remove unlinks an item that leaves the queue unsent or is done, and lets the
@@ -302,12 +351,9 @@ func (b *Batcher[T]) remove(t *Ticket[T]) {
 		}
 	}
 	b.age.remove(t)
-	t.state = gone
+	t.state = flushed
 	b.adm.release(t.Size)
-	if b.idle != nil && b.age.len == 0 {
-		close(b.idle)
-		b.idle = nil
-	}
+	b.checkIdle()
 }
 
 // Stats returns a snapshot of the counters.
@@ -317,7 +363,7 @@ func (b *Batcher[T]) Stats() Stats {
 	s := b.stats
 	s.Queued = b.age.len - b.flying
 	s.InFlight = b.flying
-	s.Flights = b.flights
+	s.Flights = len(b.flights)
 	s.PendingBytes = b.adm.bytes
 	s.Waiting = b.adm.waiting()
 	return s

@@ -3,6 +3,7 @@ package batcher
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Leftover says what Close found when it gave up waiting.
@@ -14,10 +15,11 @@ type Leftover struct {
 }
 
 // Close stops admission (callers waiting for room get ErrClosed) and waits until
-// everything admitted is done. If ctx ends first it gives up: items that were not
-// sent go to Drop with ErrClosed, the context of the flushes in flight ends, and
-// Close waits for them to return. It returns what was left over, and the
-// context's error wrapped if it gave up. Closing again waits in the same way.
+// everything admitted is done and every call of Drop and Overdue has returned. If
+// ctx ends first it gives up: items that were not sent go to Drop with ErrClosed,
+// the context of the flushes in flight ends, and Close waits for them to return.
+// It returns what was left over, and the context's error wrapped if anything was.
+// Closing again, or at the same time, waits in the same way.
 func (b *Batcher[T]) Close(ctx context.Context) (Leftover, error) {
 	b.mu.Lock()
 	b.closed = true
@@ -33,28 +35,27 @@ func (b *Batcher[T]) Close(ctx context.Context) (Leftover, error) {
 	}
 
 	b.mu.Lock()
-	var dropped []*Ticket[T]
-	for t := b.age.head; t != nil; {
-		next := t.ageNext
+	b.telling++
+	var unsent []*Ticket[T]
+	for t := b.age.head; t != nil; t = t.ageNext {
 		if t.state != inFlight {
-			dropped = append(dropped, t)
+			unsent = append(unsent, t)
 		}
-		t = next
 	}
 	// Youngest first, so that no item comes forward when the one before it goes.
-	for i := len(dropped) - 1; i >= 0; i-- {
-		b.remove(dropped[i])
-		b.stats.Dropped++
+	for i := len(unsent) - 1; i >= 0; i-- {
+		b.drop(unsent[i])
 	}
-	left := Leftover{Unsent: len(dropped), InFlight: b.flying}
+	left := Leftover{Unsent: len(unsent), InFlight: b.flying}
 	b.mu.Unlock()
 
 	b.abort(ErrClosed)
 	if b.cfg.Drop != nil {
-		for _, t := range dropped {
+		for _, t := range unsent {
 			b.cfg.Drop(t, ErrClosed)
 		}
 	}
+	b.told()
 	<-idle
 	b.finish()
 	if left.Unsent == 0 && left.InFlight == 0 {
@@ -66,23 +67,29 @@ func (b *Batcher[T]) Close(ctx context.Context) (Leftover, error) {
 // whenIdle returns a channel that is closed when nothing is pending. It is
 // called with the lock held, after closed was set.
 func (b *Batcher[T]) whenIdle() <-chan struct{} {
-	if b.idle != nil {
-		return b.idle
+	if b.idle == nil {
+		b.idle = make(chan struct{})
 	}
-	ch := make(chan struct{})
-	if b.age.len == 0 {
-		close(ch)
-	} else {
-		b.idle = ch
+	idle := b.idle
+	b.checkIdle()
+	return idle
+}
+
+// checkIdle wakes those who wait for the batcher to be idle, if it is.
+func (b *Batcher[T]) checkIdle() {
+	if b.idle != nil && b.age.len == 0 && b.telling == 0 {
+		close(b.idle)
+		b.idle = nil
 	}
-	return ch
 }
 
 func (b *Batcher[T]) finish() {
 	b.abort(ErrClosed)
 	b.mu.Lock()
-	if b.timer != nil {
-		b.timer.Stop()
+	defer b.mu.Unlock()
+	for _, t := range []*time.Timer{b.timer, b.gateTimer} {
+		if t != nil {
+			t.Stop()
+		}
 	}
-	b.mu.Unlock()
 }

@@ -7,6 +7,9 @@
 //
 //   - An idle batcher sends at once. There is no linger: while a batch is in
 //     flight the next one gathers, and that alone makes batches under load.
+//     Another one goes beside it only if it is full or holds at least as many
+//     items, so that a free slot does not make small batches. A batch in flight
+//     that takes much longer than usual holds up nothing.
 //   - Items of one key are flushed in the order they were submitted. A batch
 //     holds at most one item of a key, and a key is never in two batches at
 //     once. Items of other keys do not wait for it. Items with an empty key have
@@ -15,8 +18,8 @@
 //     and the bytes of everything admitted and not yet done leave room for it.
 //     [Batcher.Submit] waits for room, [Batcher.TrySubmit] does not.
 //   - Every item that was admitted leaves in exactly one way: in a batch given
-//     to Flush, or through Drop (it expired or the batcher was closed before it
-//     was sent), or by [Batcher.Withdraw].
+//     to Flush, or through Drop (it expired, was withdrawn, or the batcher was
+//     closed before it was sent).
 //
 // The batcher knows nothing of what the items are. It has no goroutine of its
 // own: the first item of a burst starts a worker, which flushes batch after

@@ -1,87 +1,112 @@
 package batcher
 
-import "runtime"
+import (
+	"runtime"
+	"time"
+)
 
-// take forms the next batch if one should be sent now. It reuses buf.
-//
-// When nothing is in flight whatever is queued goes at once. Otherwise a free
-// slot is used only for a batch worth a request of its own: one that is full, or
-// that holds at least as many items as are in flight already. So a steady load
-// settles at a few batches of equal size that take turns, instead of a stream of
-// small ones: each request has a fixed cost, and splitting the same items over
-// more requests lowers the throughput of all.
-func (b *Batcher[T]) take(buf []*Ticket[T]) ([]*Ticket[T], bool) {
-	if b.queue.len == 0 || b.flights >= b.cfg.InFlight {
-		return buf, false
+// flight is one batch on its way. It belongs to one worker at a time and is used
+// again for the next batch.
+type flight[T any] struct {
+	batch []*Ticket[T]
+	start time.Time
+	late  bool // takes much longer than usual: see gate.go
+}
+
+// take forms the next batch in f, if one should be sent now. Items whose time
+// limit has passed stay behind for the timer, which is about to fire.
+func (b *Batcher[T]) take(f *flight[T]) bool {
+	if !b.sendable() {
+		return false
 	}
-	if b.flights > 0 && b.queue.len < b.cfg.MaxItems && b.queue.bytes < b.cfg.MaxBytes && b.queue.len < b.flying {
-		return buf, false
-	}
-	batch := buf[:0]
+	now := time.Now()
+	batch := f.batch[:0]
 	bytes := 0
-	for t := b.queue.head; t != nil && len(batch) < b.cfg.MaxItems; t = b.queue.head {
-		if len(batch) > 0 && bytes+t.Size > b.cfg.MaxBytes {
-			break
+	for t := b.queue.head; t != nil && len(batch) < b.cfg.MaxItems; {
+		next := t.readyNext
+		if b.cfg.Limit == 0 || t.deadline.After(now) {
+			if len(batch) > 0 && t.Size > b.cfg.MaxBytes-bytes {
+				break
+			}
+			b.queue.remove(t)
+			t.state = inFlight
+			batch = append(batch, t)
+			bytes += t.Size
 		}
-		b.queue.remove(t)
-		t.state = inFlight
-		batch = append(batch, t)
-		bytes += t.Size
+		t = next
 	}
-	b.flights++
+	clear(batch[len(batch):cap(batch)])
+	f.batch = batch
+	if len(batch) == 0 {
+		return false
+	}
+	f.start, f.late = now, false
+	b.flights = append(b.flights, f)
 	b.flying += len(batch)
 	b.stats.Batches++
 	b.stats.Items += uint64(len(batch))
 	b.stats.Bytes += uint64(bytes)
 	b.stats.Largest = max(b.stats.Largest, len(batch))
-	return batch, true
+	return true
 }
 
 // startWorkers starts as many workers as there are batches to send now.
 func (b *Batcher[T]) startWorkers() {
-	for {
-		batch, ok := b.take(nil)
-		if !ok {
+	for b.sendable() {
+		var f *flight[T]
+		if n := len(b.spare); n > 0 {
+			f, b.spare = b.spare[n-1], b.spare[:n-1]
+		} else {
+			f = new(flight[T])
+		}
+		if !b.take(f) {
+			b.keep(f)
 			return
 		}
-		go b.work(batch)
+		go b.work(f)
 	}
 }
 
-// work flushes batch and then whatever has gathered, until nothing is left to
-// send.
-func (b *Batcher[T]) work(batch []*Ticket[T]) {
+// keep puts a flight that carries nothing aside for the next worker.
+func (b *Batcher[T]) keep(f *flight[T]) {
+	clear(f.batch)
+	b.spare = append(b.spare, f)
+}
+
+// work flushes the batch of f and then whatever has gathered, until nothing is
+// left to send. Between batches it keeps its slot.
+func (b *Batcher[T]) work(f *flight[T]) {
 	for {
-		if !b.flush(batch) {
-			return
-		}
-		if len(batch) > 1 {
+		b.flush(f)
+		if len(f.batch) > 1 { // made by a load that may come again
 			b.gather()
 		}
 		b.mu.Lock()
-		next, ok := b.take(batch)
+		b.between--
+		ok := b.take(f)
 		if ok {
 			b.startWorkers()
+		} else {
+			b.keep(f)
 		}
 		b.mu.Unlock()
 		if !ok {
 			return
 		}
-		clear(next[len(next):cap(next)])
-		batch = next
 	}
 }
 
 // gather lets the callers whose items were just done run, so that what they
 // submit next joins the coming batch. It gives up the processor a few times, as
-// long as the queue grows by it; it never waits for a clock.
+// long as the queue grows by it; it never waits for a clock. Meanwhile the gate
+// is shut for anything less than a full batch: otherwise the first caller to
+// come back would take the slot for an item of its own.
 func (b *Batcher[T]) gather() {
 	const rounds = 8
 	last := -1
 	for range rounds {
 		b.mu.Lock()
-		n := b.queue.len
-		full := n >= b.cfg.MaxItems || b.queue.bytes >= b.cfg.MaxBytes
+		n, full := b.queue.len, b.full()
 		b.mu.Unlock()
 		if full || n == last {
 			return
@@ -91,34 +116,43 @@ func (b *Batcher[T]) gather() {
 	}
 }
 
-// flush gives batch to the owner and settles its items. It returns false if the
-// goroutine is being ended by runtime.Goexit.
-func (b *Batcher[T]) flush(batch []*Ticket[T]) (alive bool) {
-	returned := false
+// flush gives the batch to the owner and settles its items. It does not return
+// if Flush ends the goroutine by runtime.Goexit.
+func (b *Batcher[T]) flush(f *flight[T]) {
+	alive := false
 	defer func() {
-		if !returned && b.cfg.Panicked != nil {
+		if !alive && b.cfg.Panicked != nil {
 			value := recover()
 			alive = value != nil
-			b.cfg.Panicked(batch, value)
+			b.cfg.Panicked(f.batch, value)
 		}
-		b.settle(batch, returned || alive)
+		b.settle(f, alive)
 	}()
-	b.cfg.Flush(b.ctx, batch)
-	returned = true
-	return true
+	b.cfg.Flush(b.ctx, f.batch)
+	alive = true
 }
 
 // settle takes the items of a flushed batch off the books. If the worker's
-// goroutine is ending, other workers take over.
-func (b *Batcher[T]) settle(batch []*Ticket[T], alive bool) {
+// goroutine is ending, others take over its slot.
+func (b *Batcher[T]) settle(f *flight[T], alive bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.flights--
-	b.flying -= len(batch)
-	for _, t := range batch {
+	for i, g := range b.flights {
+		if g == f {
+			last := len(b.flights) - 1
+			b.flights[i], b.flights[last] = b.flights[last], nil
+			b.flights = b.flights[:last]
+			break
+		}
+	}
+	b.flying -= len(f.batch)
+	b.measure(f)
+	for _, t := range f.batch {
 		b.remove(t)
 	}
-	if !alive {
+	if alive {
+		b.between++
+	} else {
 		b.startWorkers()
 	}
 }

@@ -23,14 +23,14 @@ func (b *Batcher[T]) expire() {
 	var dropped, overdue []*Ticket[T]
 	b.mu.Lock()
 	b.armed = false
+	b.telling++
 	now := time.Now()
 	t := b.age.head
 	for t != nil && !t.deadline.After(now) {
 		next := t.ageNext
 		switch {
 		case t.state != inFlight:
-			b.remove(t)
-			b.stats.Dropped++
+			b.drop(t)
 			dropped = append(dropped, t)
 		case !t.overdue:
 			t.overdue = true
@@ -54,4 +54,14 @@ func (b *Batcher[T]) expire() {
 			b.cfg.Overdue(t)
 		}
 	}
+	b.told()
+}
+
+// told ends a round of calls to Drop or Overdue, which Close waits for. The round
+// begins, by counting it in telling, before the items leave the books.
+func (b *Batcher[T]) told() {
+	b.mu.Lock()
+	b.telling--
+	b.checkIdle()
+	b.mu.Unlock()
 }

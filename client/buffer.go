@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -70,10 +71,10 @@ func (b *buffer) readFrom(r io.Reader, hint, limit int64) error {
 // requestBody is the body of one attempt. It says whether the transport has
 // taken all of it.
 type requestBody struct {
-	r      bytes.Reader
-	buf    *buffer
-	taken  atomic.Bool
-	closed atomic.Bool
+	mu    sync.Mutex // the transport may close while it reads
+	r     bytes.Reader
+	buf   *buffer // nil once closed
+	taken bool
 }
 
 func newRequestBody(buf *buffer) *requestBody {
@@ -84,16 +85,32 @@ func newRequestBody(buf *buffer) *requestBody {
 }
 
 func (rb *requestBody) Read(p []byte) (int, error) {
+	rb.mu.Lock()
+	defer rb.mu.Unlock()
+	if rb.buf == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := rb.r.Read(p)
 	if rb.r.Len() == 0 {
-		rb.taken.Store(true)
+		rb.taken = true
 	}
 	return n, err
 }
 
 func (rb *requestBody) Close() error {
-	if !rb.closed.Swap(true) {
+	rb.mu.Lock()
+	defer rb.mu.Unlock()
+	if rb.buf != nil {
 		rb.buf.release()
+		rb.buf = nil
+		rb.r.Reset(nil)
 	}
 	return nil
+}
+
+// complete reports whether the transport has taken the whole body.
+func (rb *requestBody) complete() bool {
+	rb.mu.Lock()
+	defer rb.mu.Unlock()
+	return rb.taken
 }

@@ -77,10 +77,15 @@ type rule struct {
 	transient bool
 }
 
-func is(text, pattern string) bool       { return text == pattern }
-func begins(text, pattern string) bool   { return strings.HasPrefix(text, pattern) }
-func ends(text, pattern string) bool     { return strings.HasSuffix(text, pattern) }
-func contains(text, pattern string) bool { return strings.Contains(text, pattern) }
+func is(text, pattern string) bool     { return text == pattern }
+func begins(text, pattern string) bool { return strings.HasPrefix(text, pattern) }
+func ends(text, pattern string) bool   { return strings.HasSuffix(text, pattern) }
+
+// full matches what a node says that cannot store a log entry on its full disk.
+// It steps down then, and nothing was given to the other nodes.
+func full(text, pattern string) bool {
+	return strings.HasPrefix(text, pattern) && strings.Contains(text, "no space left on device")
+}
 
 func find(rules []rule, text string) (rule, bool) {
 	for _, r := range rules {
@@ -109,7 +114,7 @@ var topRules = []rule{
 	// is to blame.
 	{is, "FOREIGN KEY constraint failed", engine.NotApplied, nil, false},
 	{begins, "disallowed pragma", engine.NotApplied, nil, false},
-	{contains, "no space left on device", engine.NotApplied, engine.ErrFull, false},
+	{full, "unable to store logs within log store", engine.NotApplied, engine.ErrFull, false},
 	{begins, "unable to store logs within log store", engine.NotApplied, engine.ErrUnavailable, true},
 
 	{is, "leadership lost while committing log", engine.Unknown, engine.ErrUnavailable, true},
@@ -127,10 +132,6 @@ var topRules = []rule{
 // classifyTop classifies the top-level error of an answer with status 200.
 func classifyTop(text string) *failure {
 	f := &failure{err: &ServerError{Status: http.StatusOK, Message: excerpt([]byte(text))}}
-	if strings.HasPrefix(text, "unable to store logs") && !strings.Contains(text, "no space left") {
-		f.outcome, f.reason, f.transient = engine.NotApplied, engine.ErrUnavailable, true
-		return f
-	}
 	if r, ok := find(topRules, text); ok {
 		f.outcome, f.reason, f.transient = r.outcome, r.reason, r.transient
 	}

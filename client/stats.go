@@ -20,6 +20,8 @@ type Stats struct {
 	Unknown uint64
 	// Connections is the number of network connections opened.
 	Connections uint64
+	// OpenConnections is the number of network connections open now.
+	OpenConnections int64
 	// BytesSent and BytesReceived count all bytes on the network, TLS among them.
 	BytesSent, BytesReceived uint64
 }
@@ -27,18 +29,20 @@ type Stats struct {
 type counters struct {
 	requests, probes, retries, redirects, leaderChanges, unknown atomic.Uint64
 	connections, bytesSent, bytesReceived                        atomic.Uint64
+	open                                                         atomic.Int64
 }
 
 func (c *counters) snapshot() Stats {
 	return Stats{
-		Requests:      c.requests.Load(),
-		Probes:        c.probes.Load(),
-		Retries:       c.retries.Load(),
-		Redirects:     c.redirects.Load(),
-		LeaderChanges: c.leaderChanges.Load(),
-		Unknown:       c.unknown.Load(),
-		Connections:   c.connections.Load(),
-		BytesSent:     c.bytesSent.Load(),
-		BytesReceived: c.bytesReceived.Load(),
+		Requests:        c.requests.Load(),
+		Probes:          c.probes.Load(),
+		Retries:         c.retries.Load(),
+		Redirects:       c.redirects.Load(),
+		LeaderChanges:   c.leaderChanges.Load(),
+		Unknown:         c.unknown.Load(),
+		Connections:     c.connections.Load(),
+		OpenConnections: c.open.Load(),
+		BytesSent:       c.bytesSent.Load(),
+		BytesReceived:   c.bytesReceived.Load(),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
@@ -21,6 +22,9 @@ const (
 	// commonly drop idle connections, so that the client is first.
 	idleTimeout = 25 * time.Second
 )
+
+// userTimeout is how long sent data may stay unconfirmed by the peer's kernel.
+const userTimeout = 4 * time.Second
 
 // dialFunc opens a network connection.
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -64,10 +68,17 @@ func newPool(base context.Context, o *options, stats *counters) *pool {
 		open:  make(map[*conn]struct{}),
 	}
 	if p.dial == nil {
-		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-			// Notices within about 11 s that an idle connection's path is gone.
-			Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
-		}}
+		d := &net.Dialer{
+			KeepAliveConfig: net.KeepAliveConfig{
+				// Notices within about 11 s that an idle connection's path is gone.
+				Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
+			},
+			Control: func(_, _ string, raw syscall.RawConn) error {
+				// A system that does not know the option works without it.
+				_ = setUserTimeout(raw, userTimeout)
+				return nil
+			},
+		}
 		p.dial = d.DialContext
 	}
 	if p.tls == nil {
@@ -147,6 +158,7 @@ func (p *pool) connect(ctx context.Context, network, addr string) (*conn, error)
 	}
 	p.open[c] = struct{}{}
 	p.stats.connections.Add(1)
+	p.stats.open.Add(1)
 	return c, nil
 }
 
@@ -169,7 +181,8 @@ func (p *pool) close() {
 	}
 }
 
-// conn is a network connection that knows how much was written to it.
+// conn is a network connection that knows what became of the bytes written to
+// it.
 type conn struct {
 	net.Conn
 	pool *pool
@@ -177,11 +190,18 @@ type conn struct {
 	// offered counts the bytes given to the operating system, or about to be. If
 	// it did not change since a request got the connection, nothing was sent.
 	offered atomic.Int64
+
+	// cut says that a write failed. Then the end of the request that was being
+	// written did not leave, and without its last byte its body is no JSON.
+	cut atomic.Bool
 }
 
 func (c *conn) Write(b []byte) (int, error) {
 	c.offered.Add(int64(len(b)))
 	n, err := c.Conn.Write(b)
+	if n < len(b) {
+		c.cut.Store(true)
+	}
 	c.pool.stats.bytesSent.Add(uint64(n))
 	return n, err
 }
@@ -194,7 +214,10 @@ func (c *conn) Read(b []byte) (int, error) {
 
 func (c *conn) Close() error {
 	c.pool.mu.Lock()
-	delete(c.pool.open, c)
+	if _, ok := c.pool.open[c]; ok {
+		delete(c.pool.open, c)
+		c.pool.stats.open.Add(-1)
+	}
 	c.pool.mu.Unlock()
 	err := c.Conn.Close()
 	if errors.Is(err, net.ErrClosed) {

@@ -67,7 +67,9 @@ func (a *application) run(index []int) {
 			}
 			err = &engine.Error{Op: "exec", Outcome: engine.Applied, Reason: engine.ErrProtocol, Err: errors.New("results do not tell which commits were won")}
 		}
-		if engine.OutcomeOf(err) == engine.NotApplied {
+		// A refusal that may pass says nothing about a request sent before, which
+		// stays unknown: only an answer to this one can settle it.
+		if engine.OutcomeOf(err) == engine.NotApplied && !(writes[0].uncertain && a.mayPass(err)) {
 			a.refused(index, writes, err)
 			return
 		}
@@ -78,7 +80,7 @@ func (a *application) run(index []int) {
 		if pause == nil {
 			pause = newPause()
 		}
-		if !a.sleep(pause.NextBackOff()) {
+		if !sleep(a.ctx, pause.NextBackOff()) {
 			a.unknown(index, err)
 			return
 		}
@@ -98,9 +100,9 @@ func newPause() *backoff.ExponentialBackOff {
 	)
 }
 
-// sleep waits and returns true, or returns false as soon as the context ends.
-func (a *application) sleep(d time.Duration) bool {
-	if a.ctx.Err() != nil {
+// sleep waits and returns true, or returns false as soon as ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
 		return false
 	}
 	t := time.NewTimer(d)
@@ -108,7 +110,7 @@ func (a *application) sleep(d time.Duration) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-a.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }
@@ -156,6 +158,12 @@ func (a *application) refused(index []int, writes []*Write, err error) {
 	if len(uncertain) > 0 {
 		a.judge(uncertain, err)
 	}
+}
+
+// mayPass reports whether the same request may find the database able to answer
+// later.
+func (a *application) mayPass(err error) bool {
+	return errors.Is(err, engine.ErrUnavailable) && !errors.Is(err, engine.ErrClosed) && a.ctx.Err() == nil
 }
 
 // splittable reports whether one of several writes may be to blame for the

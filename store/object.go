@@ -374,4 +374,3 @@ func appendChecked(dst []byte, text string, depth int) ([]byte, error) {
 	text, err := check(text, depth)
 	return append(dst, text...), err
 }
-

@@ -238,7 +238,7 @@ func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) er
 		}
 		version, ok := row[cols[1]].Int()
 		if !ok {
-			errs[int(n)] = &InvalidDataError{ID: r.id, Reason: "version is not an integer"}
+			errs[int(n)] = &InvalidDataError{ID: r.id, Reason: invalidVersion}
 			continue
 		}
 		data, ok := row[cols[3]].Bytes()

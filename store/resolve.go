@@ -12,11 +12,11 @@ import (
 type peeked struct {
 	version int64 // NoVersion if there is no row
 	token   string
+	invalid bool // the version is not a number, so that no commit can win
 }
 
 // peek reads version and token of executions. Ids without a row are absent from
-// the map. Invalid values of one row are reported as that row's absence of a
-// token and a version that matches nothing.
+// the map.
 func (s *Store) peek(ctx context.Context, ids []string) (map[string]peeked, error) {
 	r := rows{t: sqlPeek, args: make([]engine.Value, 0, len(ids))}
 	for _, id := range ids {
@@ -38,11 +38,8 @@ func (s *Store) peek(ctx context.Context, ids []string) (map[string]peeked, erro
 			row := res.Row(r)
 			id, _ := row[cols[0]].Bytes()
 			version, ok := row[cols[1]].Int()
-			if !ok {
-				return nil, &InvalidDataError{ID: id, Reason: "version is not an integer"}
-			}
 			token, _ := row[cols[2]].Bytes()
-			found[id] = peeked{version: version, token: token}
+			found[id] = peeked{version: version, token: token, invalid: !ok}
 		}
 	}
 	return found, nil
@@ -79,6 +76,10 @@ func (a *application) judge(index []int, refusal error) {
 		case v == verdictWon:
 			a.s.counters.recovered.Add(1)
 			a.report(at, nil)
+		case row.invalid && !w.uncertain:
+			a.report(at, &InvalidDataError{ID: w.id, Reason: invalidVersion})
+		case row.invalid:
+			a.reportUnknown(at, UnknownError{}, errors.Join(refusal, &InvalidDataError{ID: w.id, Reason: invalidVersion}))
 		case refusal == nil && (v == verdictLost || !w.uncertain):
 			// A definite answer that the CAS was lost stays one, whatever the
 			// row says by now.
@@ -94,13 +95,15 @@ func (a *application) judge(index []int, refusal error) {
 		}
 	}
 	if len(again) > 0 {
-		if !a.sleep(newPause().NextBackOff()) {
+		if !sleep(a.ctx, newPause().NextBackOff()) {
 			a.unknown(again, nil)
 			return
 		}
 		a.run(again)
 	}
 }
+
+const invalidVersion = "version is not an integer"
 
 type verdict uint8
 
@@ -118,6 +121,8 @@ func (w *Write) verdict(row peeked) verdict {
 	switch {
 	case row.version != NoVersion && row.token == w.token:
 		return verdictWon
+	case row.invalid:
+		return verdictUnclear
 	case row.version == c.base+1:
 		return verdictLost
 	case row.version == c.base && c.base > 0 && known && row.token != token:

@@ -66,14 +66,15 @@ const (
 
 // PendingOutbox returns up to limit entries of the outbox, oldest first. Errors:
 // [ErrInvalid], [*InvalidDataError] if an entry is not an event, [ErrUnavailable],
-// [ErrClosed], the context's. With an [*InvalidDataError] it also returns the
-// entries before the bad one.
+// [ErrClosed], the context's. Entries that are not valid are left out, each with
+// an [*InvalidDataError] in the error, and the valid ones are returned beside it.
 func (s *Store) PendingOutbox(ctx context.Context, limit int) ([]OutboxEntry, error) {
 	res, cols, err := s.scan(ctx, "pending outbox", Linearizable, limit, sqlPendingOutbox, nil, "seq", "target", "event")
 	if err != nil {
 		return nil, err
 	}
 	out := make([]OutboxEntry, 0, res.Len())
+	var invalid []error
 	for i := range res.Len() {
 		row := res.Row(i)
 		var e OutboxEntry
@@ -81,11 +82,12 @@ func (s *Store) PendingOutbox(ctx context.Context, limit int) ([]OutboxEntry, er
 		e.Target, _ = row[cols[1]].Bytes()
 		event, _ := row[cols[2]].Bytes()
 		if err := e.Event.UnmarshalJSON([]byte(event)); err != nil {
-			return out, &InvalidDataError{ID: fmt.Sprintf("outbox/%d", e.Seq), Reason: "not an event: " + reason(err)}
+			invalid = append(invalid, &InvalidDataError{ID: fmt.Sprintf("outbox/%d", e.Seq), Reason: "not an event: " + reason(err)})
+			continue
 		}
 		out = append(out, e)
 	}
-	return out, nil
+	return out, errors.Join(invalid...)
 }
 
 // PendingSpawns returns up to limit children to create, oldest first. Errors as
@@ -96,6 +98,7 @@ func (s *Store) PendingSpawns(ctx context.Context, limit int) ([]SpawnEntry, err
 		return nil, err
 	}
 	out := make([]SpawnEntry, 0, res.Len())
+	var invalid []error
 	for i := range res.Len() {
 		row := res.Row(i)
 		var e SpawnEntry
@@ -105,11 +108,12 @@ func (s *Store) PendingSpawns(ctx context.Context, limit int) ([]SpawnEntry, err
 		e.RootPath, _ = row[cols[3]].Bytes()
 		raw, _ := row[cols[4]].Bytes()
 		if e.Context, err = ParseObject(raw); err != nil {
-			return out, &InvalidDataError{ID: fmt.Sprintf("spawns/%d", e.Seq), Reason: "context: " + reason(err)}
+			invalid = append(invalid, &InvalidDataError{ID: fmt.Sprintf("spawns/%d", e.Seq), Reason: "context: " + reason(err)})
+			continue
 		}
 		out = append(out, e)
 	}
-	return out, nil
+	return out, errors.Join(invalid...)
 }
 
 // DueTimers returns up to limit timers that are due at now, in seconds since the
@@ -125,6 +129,7 @@ func (s *Store) DueTimers(ctx context.Context, now float64, limit int) ([]Timer,
 		return nil, err
 	}
 	out := make([]Timer, 0, res.Len())
+	var invalid []error
 	for i := range res.Len() {
 		row := res.Row(i)
 		var t Timer
@@ -132,11 +137,12 @@ func (s *Store) DueTimers(ctx context.Context, now float64, limit int) ([]Timer,
 		t.Path, _ = row[cols[1]].Bytes()
 		var ok bool
 		if t.FireAt, ok = row[cols[2]].Float(); !ok {
-			return out, &InvalidDataError{ID: t.ExecutionID, Reason: fmt.Sprintf("timer %q: fire_at is not a number", t.Path)}
+			invalid = append(invalid, &InvalidDataError{ID: t.ExecutionID, Reason: fmt.Sprintf("timer %q: fire_at is not a number", t.Path)})
+			continue
 		}
 		out = append(out, t)
 	}
-	return out, nil
+	return out, errors.Join(invalid...)
 }
 
 // ReadTrace returns the steps of an execution's trace that are kept, oldest
@@ -155,17 +161,19 @@ func (s *Store) ReadTrace(ctx context.Context, id string) ([]TraceStep, error) {
 		return nil, err
 	}
 	out := make([]TraceStep, 0, res.Len())
+	var invalid []error
 	for i := range res.Len() {
 		row := res.Row(i)
 		var step TraceStep
 		step.Index, _ = row[cols[0]].Int()
 		raw, _ := row[cols[1]].Bytes()
 		if step.Entry, err = ParseObject(raw); err != nil {
-			return out, &InvalidDataError{ID: id, Reason: fmt.Sprintf("trace step %d: %s", step.Index, reason(err))}
+			invalid = append(invalid, &InvalidDataError{ID: id, Reason: fmt.Sprintf("trace step %d: %s", step.Index, reason(err))})
+			continue
 		}
 		out = append(out, step)
 	}
-	return out, nil
+	return out, errors.Join(invalid...)
 }
 
 // reason is what is wrong with invalid data, without saying again that it is

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -67,34 +68,52 @@ const (
 // ensureSchema creates what is missing. It reads first, so that a worker that
 // starts beside a thousand others writes nothing when all is there; each
 // statement is idempotent, so that those who start at once do not disturb each
-// other.
+// other. Afterwards it looks again: others may have made a table meanwhile,
+// without the columns that ours would have had.
 func (s *Store) ensureSchema(ctx context.Context) error {
-	missing, version, err := s.missingObjects(ctx)
-	if err != nil {
-		return fmt.Errorf("read schema: %w", err)
-	}
-	if version > schemaVersion {
-		return fmt.Errorf("%w: version %d was made by a newer release, this one knows up to %d", ErrSchema, version, schemaVersion)
-	}
-	if len(missing) > 0 {
+	const passes = 8
+	pause := newPause()
+	for pass := 1; ; pass++ {
+		missing, version, err := s.missingObjects(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read schema: %w", err)
+		case version > schemaVersion:
+			return fmt.Errorf("%w: version %d was made by a newer release, this one knows up to %d", ErrSchema, version, schemaVersion)
+		case len(missing) == 0:
+			return s.recordVersion(ctx, version)
+		case pass > passes:
+			return fmt.Errorf("create schema: %w: %s is missing after it was made", ErrSchema, missing[0].name)
+		}
 		ddl := make([]string, len(missing))
 		for i, o := range missing {
 			ddl[i] = o.ddl
 		}
-		if err := s.eng.Define(ctx, ddl); err != nil {
+		var refused *engine.StatementError
+		err = s.eng.Define(ctx, ddl)
+		switch {
+		case err == nil:
+			s.log.Info("quorate: schema created or completed", "engine", s.traits.Name, "objects", len(missing))
+		case pass == passes || !errors.As(err, &refused) && engine.OutcomeOf(err) == engine.NotApplied,
+			!sleep(ctx, pause.NextBackOff()):
 			return fmt.Errorf("create schema: %w", err)
 		}
-		s.log.Info("quorate: schema created or completed", "engine", s.traits.Name, "objects", len(missing))
 	}
+}
+
+// recordVersion stores the version of the schema, unless the one on record will
+// do.
+func (s *Store) recordVersion(ctx context.Context, version int64) error {
 	if version == schemaVersion {
 		return nil
 	}
+	pause := newPause()
 	for {
 		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
 		if err == nil {
 			return nil
 		}
-		if engine.OutcomeOf(err) == engine.NotApplied || ctx.Err() != nil {
+		if engine.OutcomeOf(err) == engine.NotApplied || !sleep(ctx, pause.NextBackOff()) {
 			return fmt.Errorf("record schema version: %w", err)
 		}
 	}

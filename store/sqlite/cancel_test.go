@@ -158,7 +158,7 @@ func TestRandomDeadlines(t *testing.T) {
 		commit := func(ctx context.Context, k string) error {
 			_, err := e.Exec(ctx, []engine.Statement{
 				put(k, strings.Repeat("state", 50)),
-				st("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?) UPDATE kv SET v = v || (SELECT max(i) FROM c) WHERE k = ?", 2000, k),
+				st("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < ?) UPDATE kv SET v = v || (SELECT max(i) FROM c) WHERE k = ?", 300, k),
 				st("INSERT INTO ledger (k) VALUES (?)", k),
 			})
 			return err

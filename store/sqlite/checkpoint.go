@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -13,7 +14,11 @@ const (
 	checkpointPages = 1000
 	// restartPages is the length of the log from which on the writer has to
 	// pause, if that is what it takes to start the log anew.
-	restartPages = 4 * checkpointPages
+	restartPages = 2 * checkpointPages
+	// restartWait is for how long at most it pauses for readers, for each
+	// restartPages of the log, and restartWaitMax for any length.
+	restartWait    = 100 * time.Millisecond
+	restartWaitMax = time.Second
 	// remainderPages is what a checkpoint may leave for the time in which the
 	// writer pauses.
 	remainderPages = 250
@@ -27,10 +32,13 @@ const (
 // checkpoints moves the log into the database, on a goroutine and a connection of
 // its own.
 type checkpoints struct {
-	pages   atomic.Int64  // length of the log after the last commit
-	last    atomic.Int64  // length of the log at the last attempt
-	wake    chan struct{} // capacity 1
-	stopped chan struct{}
+	pages atomic.Int64 // length of the log after the last commit
+	last  atomic.Int64 // length of the log at the last attempt
+	// nextRestart is the length from which on the writer is asked to pause; the
+	// goroutine's own.
+	nextRestart int
+	wake        chan struct{} // capacity 1
+	stopped     chan struct{}
 }
 
 // watch makes a connection report the length of the log after each commit. The
@@ -45,13 +53,7 @@ func (k *checkpoints) watch(db *sqlite3.Conn) {
 // consider is called after each commit, and wakes the goroutine if the log has
 // grown enough. It never blocks.
 func (k *checkpoints) consider() {
-	pages, last := k.pages.Load(), k.last.Load()
-	if pages < last {
-		// The log has started anew.
-		last = 0
-		k.last.Store(0)
-	}
-	if pages-last < checkpointPages {
+	if !k.due() {
 		return
 	}
 	select {
@@ -60,10 +62,22 @@ func (k *checkpoints) consider() {
 	}
 }
 
+// due reports whether the log has grown enough since the last attempt.
+func (k *checkpoints) due() bool {
+	pages, last := k.pages.Load(), k.last.Load()
+	if pages < last {
+		// The log has started anew.
+		last = 0
+		k.last.Store(0)
+	}
+	return pages-last >= checkpointPages
+}
+
 // checkpointer runs until the engine closes.
 func (e *Engine) checkpointer() {
 	k := &e.checkpoints
 	defer close(k.stopped)
+	k.nextRestart = restartPages
 	var c *conn
 	defer func() {
 		if c != nil {
@@ -76,6 +90,9 @@ func (e *Engine) checkpointer() {
 		case <-e.done:
 			return
 		case <-k.wake:
+		}
+		if !k.due() {
+			continue // it was for what has been done since
 		}
 		if c == nil {
 			var err error
@@ -110,33 +127,41 @@ func (e *Engine) checkpoint(c *conn) (length int64, err error) {
 			err = &errPanic{v}
 		}
 	}()
+	k := &e.checkpoints
 	var log, done int
 	for range 3 {
+		before := done
 		if log, done, err = c.db.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE); err != nil {
-			return e.checkpoints.pages.Load(), err
+			return k.pages.Load(), err
 		}
-		if done == log {
-			// The next transaction starts the log anew by itself.
-			return int64(log), nil
+		if log < restartPages {
+			k.nextRestart = restartPages
 		}
-		if log-done <= remainderPages {
+		if log-done <= remainderPages || done == before {
 			break
 		}
 	}
-	if log < restartPages {
+	if log < k.nextRestart {
 		return int64(log), nil
 	}
-	// Without the writer the rest is copied for good. Writers of other processes
-	// and readers are not waited for: the checkpoint connection never waits.
+	// With the writer out, the rest is copied for good. Readers that begin then
+	// find all in the database and do not use the log, so those that still do
+	// come to an end, and with them the wait. One that does not, of another
+	// program perhaps, is given more and more room.
 	select {
 	case e.writer.slot <- struct{}{}:
 	case <-e.done:
 		return int64(log), nil
 	}
 	defer func() { <-e.writer.slot }()
-	log, _, err = c.db.WALCheckpoint("main", sqlite3.CHECKPOINT_RESTART)
-	if err != nil {
-		return e.checkpoints.pages.Load(), err
+	c.waitSince = time.Time{}
+	c.busyTimeout = min(restartWait*time.Duration(log)/restartPages, restartWaitMax)
+	if _, _, err = c.db.WALCheckpoint("main", sqlite3.CHECKPOINT_RESTART); err != nil {
+		pages := k.pages.Load()
+		k.nextRestart = int(pages + pages/2)
+		return pages, err
 	}
-	return int64(log), nil
+	k.nextRestart = restartPages
+	k.pages.Store(0)
+	return 0, nil
 }

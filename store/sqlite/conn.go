@@ -3,10 +3,10 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +18,6 @@ import (
 // conn is one connection to the database. One goroutine at a time uses it.
 type conn struct {
 	db    *sqlite3.Conn
-	file  io.Closer // the database file, to let go of its locks if all else fails
 	stmts statements
 
 	begin, commit, rollback *sqlite3.Stmt
@@ -63,15 +62,17 @@ const (
 	checkpointRole
 )
 
+// cacheKiB is the size of a connection's page cache in KiB, which it grows to if
+// the database is as large. A reader's cache is worth less: SQLite empties it
+// when somebody else has written.
+var cacheKiB = [...]int{writerRole: 16 << 10, readerRole: 8 << 10, checkpointRole: 256}
+
 // openConn opens one connection. It waits for a file that is locked, under ctx
 // and the busy timeout.
 func (e *Engine) openConn(ctx context.Context, r role, create bool) (_ *conn, err error) {
-	flags := sqlite3.OPEN_READWRITE
+	flags := sqlite3.OPEN_READWRITE | sqlite3.OPEN_URI
 	if create {
 		flags |= sqlite3.OPEN_CREATE
-	}
-	if strings.HasPrefix(e.name, "file:") {
-		flags |= sqlite3.OPEN_URI
 	}
 	db, err := sqlite3.OpenFlags(e.name, flags)
 	if err != nil {
@@ -92,9 +93,6 @@ func (e *Engine) openConn(ctx context.Context, r role, create bool) (_ *conn, er
 	db.SetInterrupt(&c.call)
 	if err := db.BusyHandler(func(_ context.Context, tries int) bool { return c.wait(tries) }); err != nil {
 		return nil, err
-	}
-	if f, err := db.FileControl("main", sqlite3.FCNTL_FILE_POINTER); err == nil {
-		c.file, _ = f.(io.Closer)
 	}
 	if e.opts.logger.Enabled(ctx, slog.LevelDebug) {
 		_ = db.ConfigLog(func(code sqlite3.ExtendedErrorCode, msg string) {
@@ -124,6 +122,10 @@ func (c *conn) configure(e *Engine, r role) error {
 			return err
 		}
 	} else {
+		// The default, 2 MiB, makes SQLite read pages again and again.
+		if err := exec("PRAGMA cache_size=-" + strconv.Itoa(cacheKiB[r])); err != nil {
+			return err
+		}
 		if r == writerRole {
 			if err := c.enterWAL(); err != nil {
 				return err
@@ -306,24 +308,27 @@ func (c *conn) undo() {
 	c.call.masked = false
 }
 
-// close closes the connection and what belongs to it. It does not panic, and it
-// lets go of the file's locks whatever happens.
-func (c *conn) close() (err error) {
+// close closes the connection and what belongs to it. It does not panic. After a
+// panic inside of SQLite the first attempt may end in another one; the second
+// finds less to do.
+func (c *conn) close() error {
+	c.call.Context, c.call.masked = context.Background(), true
+	err := c.closeOnce()
+	var p *errPanic
+	if errors.As(err, &p) {
+		err = c.closeOnce()
+	}
+	return err
+}
+
+func (c *conn) closeOnce() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &errPanic{v}
 		}
-		if err != nil && c.file != nil {
-			_ = c.file.Close()
-		}
 	}()
-	c.call.Context, c.call.masked = context.Background(), true
-	var open []*sqlite3.Stmt
-	for s := range c.db.Stmts() {
-		open = append(open, s)
-	}
-	for _, s := range open {
-		_ = s.Close()
+	for _, s := range slices.Collect(c.db.Stmts()) {
+		_ = s.Close() // reports the last run's error once more
 	}
 	return c.db.Close()
 }

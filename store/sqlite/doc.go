@@ -26,11 +26,13 @@
 // the log long, which makes one commit in many pay for the others. Here a
 // goroutine with a connection of its own does it: passively, beside readers and
 // the writer. Under a write load that never pauses a passive checkpoint always
-// leaves a remainder, and the log would grow without bound; so beyond 16 MiB
-// the goroutine keeps the writer out for the short time that the remainder
-// takes, after which the log starts again at its beginning. The log file thus stays
-// below 64 MiB, unless one transaction alone is larger or another program keeps
-// a read transaction open.
+// leaves a remainder, and the log would grow without bound; so beyond 8 MiB
+// the goroutine keeps the writer out for the short time that the remainder takes
+// and the queries under way need to end, after which the log starts again at its
+// beginning. The log file thus stays below 64 MiB, unless one transaction alone is
+// larger, a query takes longer than the writer waits for it (0.1 s with a log of
+// 8 MiB, more with a longer one, 1 s at most), or another program keeps a read
+// transaction open. Attempts in vain become rarer as the log grows.
 //
 // # Why github.com/ncruces/go-sqlite3
 //

@@ -58,7 +58,7 @@ func reasonOf(err error) (reason error, ofStatement bool) {
 		return engine.ErrProtocol, false
 	case sqlite3.IOERR, sqlite3.CANTOPEN:
 		switch {
-		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		case isFull(err), errors.Is(err, sqlite3.IOERR_SHMSIZE):
 			return engine.ErrFull, false
 		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 			return engine.ErrReadOnly, false

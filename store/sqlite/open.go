@@ -118,10 +118,11 @@ func (e *Engine) locate() error {
 	if err != nil {
 		return err
 	}
-	e.name = abs // absolute, so it cannot be taken for a URI
-	if e.opts.vfs != "" {
-		e.name = (&url.URL{Scheme: "file", Path: abs, RawQuery: "vfs=" + e.opts.vfs}).String()
+	slashed := filepath.ToSlash(abs)
+	if !strings.HasPrefix(slashed, "/") { // a drive's letter
+		slashed = "/" + slashed
 	}
+	e.name = (&url.URL{Scheme: "file", Path: slashed, RawQuery: "vfs=" + e.opts.vfs}).String()
 	switch info, err := os.Stat(abs); {
 	case err == nil && info.IsDir():
 		return errors.New("the path is a folder")

@@ -42,7 +42,7 @@ type options struct {
 	busyTimeout time.Duration
 	readers     int
 	logger      *slog.Logger
-	vfs         string // SQLite's name of the file system to use instead of the usual one
+	vfs         string // SQLite's name of the file system
 }
 
 func defaultOptions() options {
@@ -51,6 +51,7 @@ func defaultOptions() options {
 		busyTimeout: 5 * time.Second,
 		readers:     max(2, min(4, runtime.GOMAXPROCS(0))),
 		logger:      slog.New(slog.DiscardHandler),
+		vfs:         filesName,
 	}
 }
 

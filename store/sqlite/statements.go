@@ -40,11 +40,13 @@ type statements struct {
 	byText map[string]*prepared
 	used   prepared // root of the ring: used.next was used last
 	weight int
+	limit  int // of weight
 }
 
 func (c *statements) init(db *sqlite3.Conn) {
 	c.db = db
 	c.byText = make(map[string]*prepared)
+	c.limit = maxPreparedWeight
 	c.used.next, c.used.prev = &c.used, &c.used
 }
 
@@ -67,7 +69,7 @@ func (c *statements) get(sql string) (*prepared, error) {
 	c.byText[sql] = p
 	c.weight += p.weight
 	c.link(p)
-	for len(c.byText) > 1 && (len(c.byText) > maxPrepared || c.weight > maxPreparedWeight) {
+	for len(c.byText) > 1 && (len(c.byText) > maxPrepared || c.weight > c.limit) {
 		c.drop(c.used.prev)
 	}
 	return p, nil

@@ -1,0 +1,351 @@
+package actor
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/quorate/quorate/store/engine"
+)
+
+// fakeEngine is a scripted engine. It keeps executions, with the compare-and-swap
+// of commits, and records each request; of other tables it knows nothing.
+type fakeEngine struct {
+	traits engine.Traits
+
+	mu       sync.Mutex
+	rows     map[string]fakeRow
+	seen     map[string]bool // "execution event" pairs that were processed
+	outbox   [][]engine.Value
+	defined  []engine.Value // names of tables, columns, indexes
+	requests []*request
+	closed   bool
+
+	// script, if set, is called with each request that is about executions and
+	// decides what becomes of it. It may block, panic, or end the goroutine.
+	script func(ctx context.Context, r *request) error
+}
+
+type fakeRow struct {
+	version     int64
+	token, data string
+}
+
+// request is one call of Exec or Query.
+type request struct {
+	f     *fakeEngine
+	exec  bool
+	stmts []engine.Statement
+	kinds map[string]int // rows per kind of statement
+	ids   []string       // the executions committed or loaded
+	ctx   context.Context
+
+	results []engine.Result // set by apply
+}
+
+func newFake() *fakeEngine {
+	return &fakeEngine{
+		traits: engine.Traits{Name: "fake", MaxParams: 30_000, RowsPerStatement: 1000, MaxBatchBytes: 4 << 20, Writers: 1, Readers: 1},
+		rows:   make(map[string]fakeRow),
+		seen:   make(map[string]bool),
+	}
+}
+
+// kinds of statements, told by a part of their text.
+var statementKinds = []struct{ part, kind string }{
+	{"INSERT INTO executions(", "commit"},
+	{"INSERT INTO outbox(", "emit"},
+	{"INSERT INTO processed_events(", "processed"},
+	{"DELETE FROM outbox", "ack outbox"},
+	{"DELETE FROM spawns", "ack spawn"},
+	{"DELETE FROM timers WHERE (execution_id,path,fire_at)", "delete timer"},
+	{"INSERT INTO trace(execution_id,idx,entry,token)", "append trace"},
+	{"DELETE FROM trace", "trim"},
+	{" AS processed FROM w JOIN executions", "load for event"},
+	{"e.data AS data FROM w JOIN executions", "load"},
+	{"e.commit_token AS token FROM w", "peek"},
+	{"FROM w JOIN processed_events", "is processed"},
+	{"FROM outbox ORDER", "outbox"},
+	{"FROM spawns ORDER", "spawns"},
+	{"FROM timers WHERE fire_at", "timers"},
+	{"FROM trace WHERE execution_id=?", "trace"},
+	{"FROM executions", "list"},
+}
+
+func kindOf(s engine.Statement) string {
+	if strings.Contains(s.SQL, "sqlite_master") {
+		return "schema"
+	}
+	for _, k := range statementKinds {
+		if strings.Contains(s.SQL, k.part) {
+			return k.kind
+		}
+	}
+	return ""
+}
+
+// rowsOf returns the rows that a statement binds in its WITH clause, or one row
+// without columns if it has none.
+func rowsOf(s engine.Statement) []map[string]engine.Value {
+	names, found := strings.CutPrefix(s.SQL, "WITH w(")
+	if !found {
+		return []map[string]engine.Value{nil}
+	}
+	names, _, _ = strings.Cut(names, ")")
+	columns := strings.Split(names, ",")
+	var rows []map[string]engine.Value
+	for i := 0; i < len(s.Args); i += len(columns) {
+		row := make(map[string]engine.Value)
+		for c, name := range columns {
+			row[name] = s.Args[i+c]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func text(v engine.Value) string  { t, _ := v.Text(); return t }
+func number(v engine.Value) int64 { n, _ := v.Int(); return n }
+
+func (f *fakeEngine) request(ctx context.Context, exec bool, stmts []engine.Statement) *request {
+	r := &request{f: f, exec: exec, stmts: stmts, kinds: make(map[string]int), ctx: ctx}
+	for _, s := range stmts {
+		kind := kindOf(s)
+		if kind == "" || kind == "schema" {
+			continue
+		}
+		for _, row := range rowsOf(s) {
+			r.kinds[kind]++
+			if kind == "commit" || !exec && row != nil {
+				r.ids = append(r.ids, text(row["id"]))
+			}
+		}
+	}
+	return r
+}
+
+func (f *fakeEngine) serve(ctx context.Context, exec bool, stmts []engine.Statement) ([]engine.Result, error) {
+	r := f.request(ctx, exec, stmts)
+	outcome := engine.NotApplied
+	f.mu.Lock()
+	closed, script := f.closed, f.script
+	if len(r.kinds) > 0 {
+		f.requests = append(f.requests, r)
+	}
+	f.mu.Unlock()
+	if closed {
+		return nil, &engine.Error{Op: "serve", Outcome: outcome, Reason: engine.ErrClosed}
+	}
+	if script != nil && len(r.kinds) > 0 {
+		if err := script(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return r.apply(), nil
+}
+
+// apply takes effect once.
+func (r *request) apply() []engine.Result {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	if r.results == nil {
+		r.results = make([]engine.Result, len(r.stmts))
+		for i, s := range r.stmts {
+			r.results[i] = r.f.run(s)
+		}
+	}
+	return r.results
+}
+
+// columnsOf are the result columns of queries.
+var columnsOf = map[string][]string{
+	"schema":         {"name"},
+	"load":           {"n", "version", "token", "data"},
+	"load for event": {"n", "version", "token", "data", "processed"},
+	"peek":           {"id", "version", "token"},
+	"is processed":   {"n"},
+	"outbox":         {"seq", "target", "event"},
+	"spawns":         {"seq", "parent", "child", "root_path", "context"},
+	"timers":         {"id", "path", "fire_at"},
+	"trace":          {"idx", "entry"},
+	"list":           {"id", "definition_id", "version", "status", "outcome", "active_path", "parent_id"},
+}
+
+func (f *fakeEngine) run(s engine.Statement) engine.Result {
+	kind := kindOf(s)
+	res := engine.Result{Columns: columnsOf[kind]}
+	if s.Returning {
+		res.Columns = []string{"id"}
+	}
+	if kind == "schema" {
+		res.Values = f.defined
+		return res
+	}
+	if kind == "outbox" {
+		for _, row := range f.outbox {
+			res.Values = append(res.Values, row...)
+		}
+		return res
+	}
+	for _, w := range rowsOf(s) {
+		id := text(w["id"])
+		row, there := f.rows[id]
+		event := id + " " + text(w["event"])
+		switch kind {
+		case "commit":
+			old := number(w["old"])
+			base, known := w["base"].Text()
+			if old == 0 && there || old > 0 && (row.version != old || known && row.token != base) {
+				continue
+			}
+			f.rows[id] = fakeRow{version: number(w["ver"]), token: text(w["token"]), data: text(w["data"])}
+			res.RowsAffected++
+			if s.Returning {
+				res.Values = append(res.Values, w["id"])
+			}
+		case "processed":
+			f.seen[event] = true
+		case "load", "load for event":
+			if !there {
+				continue
+			}
+			res.Values = append(res.Values, w["n"], engine.Int(row.version), engine.Text(row.token), engine.Text(row.data))
+			if kind == "load for event" {
+				var p int64
+				if f.seen[event] {
+					p = 1
+				}
+				res.Values = append(res.Values, engine.Int(p))
+			}
+		case "peek":
+			if there {
+				res.Values = append(res.Values, w["id"], engine.Int(row.version), engine.Text(row.token))
+			}
+		case "is processed":
+			if f.seen[event] {
+				res.Values = append(res.Values, w["n"])
+			}
+		}
+	}
+	return res
+}
+
+func (f *fakeEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engine.Result, error) {
+	return f.serve(ctx, true, stmts)
+}
+
+func (f *fakeEngine) Query(ctx context.Context, _ engine.Consistency, stmts []engine.Statement) ([]engine.Result, error) {
+	return f.serve(ctx, false, stmts)
+}
+
+var definition = regexp.MustCompile(`^(?:CREATE (?:TABLE|INDEX) IF NOT EXISTS|ALTER TABLE) (\w+)(?: ADD COLUMN (\w+))?`)
+
+func (f *fakeEngine) Define(_ context.Context, ddl []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, stmt := range ddl {
+		m := definition.FindStringSubmatch(stmt)
+		name := m[1]
+		if m[2] != "" {
+			name += "." + m[2]
+		}
+		f.defined = append(f.defined, engine.Text(name))
+	}
+	return nil
+}
+
+func (f *fakeEngine) Ping(context.Context) error { return nil }
+func (f *fakeEngine) Traits() engine.Traits      { return f.traits }
+
+func (f *fakeEngine) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return nil
+}
+
+// setScript changes what becomes of later requests.
+func (f *fakeEngine) setScript(script func(ctx context.Context, r *request) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.script = script
+}
+
+// log returns the requests so far that are about executions.
+func (f *fakeEngine) log() []*request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]*request(nil), f.requests...)
+}
+
+// count returns the number of requests so far that hold statements of a kind.
+func (f *fakeEngine) count(kind string) int {
+	n := 0
+	for _, r := range f.log() {
+		if r.kinds[kind] > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fakeEngine) row(id string) fakeRow {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rows[id]
+}
+
+func (f *fakeEngine) versions() map[string]int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]int64)
+	for id, row := range f.rows {
+		out[id] = row.version
+	}
+	return out
+}
+
+// gate holds requests until it is opened, or their context ends.
+type gate struct{ ch chan struct{} }
+
+func newGate() *gate { return &gate{ch: make(chan struct{})} }
+
+func (g *gate) open() { close(g.ch) }
+
+// one lets one request through.
+func (g *gate) one(t testing.TB) {
+	t.Helper()
+	select {
+	case g.ch <- struct{}{}:
+	default:
+		t.Error("no request waits at the gate")
+	}
+}
+
+// hold waits at the gate. When the context ends first, nobody knows whether a
+// write was applied, and nothing was read.
+func (g *gate) hold(ctx context.Context, r *request) error {
+	select {
+	case <-g.ch:
+		return nil
+	case <-ctx.Done():
+		return interrupted(ctx, r)
+	}
+}
+
+func interrupted(ctx context.Context, r *request) error {
+	e := &engine.Error{Op: "query", Outcome: engine.NotApplied, Err: ctx.Err()}
+	if r.exec {
+		e.Op, e.Outcome = "exec", engine.Unknown
+	}
+	return e
+}
+
+// held returns a fake engine all of whose requests wait at a gate.
+func held() (*fakeEngine, *gate) {
+	f, g := newFake(), newGate()
+	f.script = g.hold
+	return f, g
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rqlite/gorqlite"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/client/rqlited"
+)
+
+// actual is a cluster of real nodes on this machine.
+type actual struct {
+	*rqlited.Cluster
+	hc *http.Client
+
+	mu   sync.Mutex
+	conn *gorqlite.Connection
+}
+
+func startActual(ctx context.Context, binary string) (*actual, error) {
+	c, err := rqlited.Start(ctx, rqlited.Options{Binary: binary, Nodes: 3})
+	if err != nil {
+		return nil, err
+	}
+	return &actual{Cluster: c, hc: &http.Client{Timeout: time.Second}}, nil
+}
+
+func (a *actual) name() string { return "real rqlited, 3 nodes on this machine" }
+
+func (a *actual) urls() []string { return a.URLs() }
+
+func (a *actual) options() []client.Option { return nil }
+
+func (a *actual) lanes() []lane { return []lane{a.failLeader} }
+
+func (a *actual) close() error {
+	if a.conn != nil {
+		a.conn.Close()
+	}
+	a.hc.CloseIdleConnections()
+	return a.Close()
+}
+
+func (a *actual) heal(ctx context.Context) error {
+	_, err := a.Leader(ctx)
+	return err
+}
+
+// query asks by another client than the one under test, through Raft.
+func (a *actual) query(ctx context.Context, sql string, args ...any) ([][]any, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn == nil {
+		leader, err := a.Leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := gorqlite.Open(a.URLs()[leader])
+		if err != nil {
+			return nil, err
+		}
+		if err := conn.SetConsistencyLevel(gorqlite.ConsistencyLevelStrong); err != nil {
+			return nil, err
+		}
+		a.conn = conn
+	}
+	q, err := a.conn.QueryOneParameterizedContext(ctx, gorqlite.ParameterizedStatement{Query: sql, Arguments: args})
+	if err != nil {
+		return nil, errors.Join(err, q.Err)
+	}
+	var rows [][]any
+	for q.Next() {
+		r, err := q.Slice()
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// failLeader kills, pauses or stops the leader, and brings it back.
+func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
+	kind := rng.IntN(3)
+	hold := between(rng, 1500*time.Millisecond, 3*time.Second)
+	leader, err := a.Leader(ctx)
+	if err != nil {
+		return fault{kind: "none: the run ended", at: time.Now(), over: time.Now()}
+	}
+	term := a.state(ctx, leader).term
+	f := fault{at: time.Now(), held: hold}
+	watch, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	elected := make(chan time.Time, 1)
+	go func() { elected <- a.awaitElection(watch, leader, term) }()
+	// A node that was failed comes back even if the run is over.
+	back, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	var undo func() error
+	switch kind {
+	case 0:
+		f.kill = true
+		f.kind, err = "leader killed (SIGKILL)", a.Kill(leader)
+		undo = func() error { return a.Restart(back, leader) }
+	case 1:
+		f.kind, err = "leader paused (SIGSTOP)", a.Pause(leader)
+		undo = func() error { return a.Resume(leader) }
+	default:
+		f.kind, err = "leader stopped (SIGTERM)", a.Stop(leader)
+		undo = func() error { return a.Restart(back, leader) }
+	}
+	if err == nil {
+		f.elected = <-elected
+		pause(ctx, hold-time.Since(f.at))
+		err = undo()
+	}
+	cancel()
+	f.over, f.err = time.Now(), err
+	return f
+}
+
+// raftState is what a node says of itself.
+type raftState struct {
+	term  int64
+	leads bool
+}
+
+// state asks a node.
+func (a *actual) state(ctx context.Context, i int) raftState {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URLs()[i]+"/status?key=store.raft", nil)
+	if err != nil {
+		return raftState{}
+	}
+	resp, err := a.hc.Do(req)
+	if err != nil {
+		return raftState{}
+	}
+	defer resp.Body.Close()
+	var s struct {
+		State string
+		Term  json.Number
+	}
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&s) != nil {
+		return raftState{}
+	}
+	term, _ := s.Term.Int64()
+	return raftState{term, s.State == "Leader"}
+}
+
+// awaitElection looks at the other nodes, every 10 ms, and returns when one of
+// them first said that it leads in a newer term; or zero if ctx ended first.
+func (a *actual) awaitElection(ctx context.Context, old int, term int64) time.Time {
+	seen := make(chan time.Time, a.Len())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	for i := range a.Len() {
+		if i == old {
+			continue
+		}
+		watchers.Go(func() {
+			for ctx.Err() == nil {
+				if s := a.state(ctx, i); s.leads && s.term > term {
+					seen <- time.Now()
+					return
+				}
+				pause(ctx, 10*time.Millisecond)
+			}
+		})
+	}
+	select {
+	case t := <-seen:
+		return t
+	case <-ctx.Done():
+		return time.Time{}
+	}
+}

@@ -1,0 +1,11 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestExample(t *testing.T) { testEngine(t) }

@@ -32,15 +32,21 @@ type dataset struct {
 	trace     store.Object
 }
 
-// noiseSize is large enough that two documents rarely share text that a
-// compressor finds: a server that compresses requests must not gain from the
-// data being made up.
-const noiseSize = 4 << 20
+// leastNoise is so much that two documents of a request rarely share text within
+// the reach of a compressor: a server that compresses requests must not gain from
+// the data being made up.
+const leastNoise = 1 << 20
+
+// mostState is the largest document that can be asked for, in bytes.
+const mostState = 8 << 20
 
 func newDataset(ids, state int, seed uint64) (*dataset, error) {
 	const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ."
 	d := &dataset{ids: ids, state: state, run: store.NewID(), rng: rand.New(rand.NewPCG(seed, 0))}
-	noise := make([]byte, noiseSize)
+	if state > mostState {
+		return nil, usageError{fmt.Sprintf("-state is %d, more than %d bytes", state, mostState)}
+	}
+	noise := make([]byte, max(leastNoise, 4*state))
 	for i := range noise {
 		noise[i] = alphabet[d.rng.IntN(len(alphabet))]
 	}
@@ -49,8 +55,8 @@ func newDataset(ids, state int, seed uint64) (*dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a document: %w", err)
 	}
-	if d.pad = state - len(least); d.pad < 0 || d.pad > noiseSize/2 {
-		return nil, usageError{fmt.Sprintf("-state is %d, want %d to %d bytes", state, len(least), noiseSize/2)}
+	if d.pad = state - len(least); d.pad < 0 {
+		return nil, usageError{fmt.Sprintf("-state is %d, less than %d bytes", state, len(least))}
 	}
 	d.eventData = d.object(`{"amount":1250,"currency":"EUR","reference":"`, 40, `"}`)
 	d.child = d.object(`{"attempt":1,"note":"`, 64, `"}`)

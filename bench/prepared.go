@@ -10,8 +10,12 @@ import (
 	"github.com/quorate/quorate/store"
 )
 
-// preparedAtOnce is how many commits are encoded before the clock starts.
-const preparedAtOnce = 32768
+// preparedPerSecond is how many commits are encoded for each second of the window
+// before the clock starts, but no more than preparedAtOnce at a time.
+const (
+	preparedPerSecond = 250_000
+	preparedAtOnce    = 32_768
+)
 
 // send sends one prepared commit and waits for its verdict.
 type send func(ctx context.Context) error
@@ -24,9 +28,10 @@ func (e *entry) runPrepared(ctx context.Context, window time.Duration) (*round, 
 	if !ok {
 		return nil, fmt.Errorf("the mode does not go through the store")
 	}
+	n := min(preparedAtOnce, int(window.Seconds()*preparedPerSecond))
 	var sum *round
 	for sum == nil || sum.window < window {
-		sends, err := t.prepare(ctx, e.callers, max(1, preparedAtOnce/e.callers))
+		sends, err := t.prepare(ctx, e.callers, max(1, n/e.callers))
 		if err != nil {
 			return nil, err
 		}

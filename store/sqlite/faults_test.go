@@ -163,13 +163,12 @@ func TestCommitFaults(t *testing.T) {
 // configure runs a PRAGMA that is refused to callers.
 func configure(t *testing.T, e *Engine, pragma string) {
 	t.Helper()
-	e.writer.slot <- struct{}{}
-	c := e.writer.conn
-	c.internal = true
-	err := c.db.Exec("PRAGMA " + pragma)
-	c.internal = false
-	<-e.writer.slot
-	if err != nil {
+	if err := e.write(context.Background(), "exec", func(c *conn) (int, error) {
+		c.internal = true
+		err := c.db.Exec("PRAGMA " + pragma)
+		c.internal = false
+		return 0, err
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -61,7 +61,7 @@ func TestTryNeverBlocks(t *testing.T) {
 func TestRejectedWorkDoesNotPileUp(t *testing.T) {
 	n := 1_000_000
 	if raceEnabled {
-		n = 50_000
+		n = 10_000
 	}
 	f, g := held()
 	s := newStore(t, f, WithMaxPending(1000, 64<<20))

@@ -229,6 +229,35 @@ func TestSteadyLoadMakesLargeBatches(t *testing.T) {
 	}
 }
 
+// While a worker is between two batches, what comes in joins its next one, and
+// takes no slot for itself unless it fills a batch.
+func TestWorkerBetweenBatchesTakesWhatComes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := newLog()
+		b := mustNew(t, Config[int]{InFlight: 2, MaxItems: 3, Flush: func(_ context.Context, got batch) { l.flushed(got) }})
+		b.mu.Lock()
+		b.between++
+		b.mu.Unlock()
+		for i := range 5 {
+			mustSubmit(t, b, &ticket{Item: i})
+			synctest.Wait()
+		}
+		if got := fmt.Sprint(l.seen()); got != "[[0 1 2]]" {
+			t.Errorf("flushed %s", got)
+		}
+		f := new(flight[int])
+		b.mu.Lock()
+		b.between--
+		ok := b.take(f)
+		b.mu.Unlock()
+		if !ok || len(f.batch) != 2 {
+			t.Fatalf("took %d", len(f.batch))
+		}
+		b.work(f)
+		mustClose(t, b)
+	})
+}
+
 func TestPanicAndGoexitInFlush(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		type told struct {

@@ -24,8 +24,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -224,24 +222,27 @@ func measure(ctx context.Context, cfg *config, stdout, stderr io.Writer) (err er
 		return err
 	}
 	rep := newReporter(cfg, b, stdout)
-	err = contests(ctx, env, targets, rep, stderr)
+	failed, err := contests(ctx, env, targets, rep, stderr)
 	if err = errors.Join(err, stopProfile()); err != nil {
 		return err
 	}
 	for _, m := range cfg.modes {
+		if failed[m] != nil {
+			continue // what became of its last operations is not known
+		}
 		if err := targets[m].verify(ctx); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+			failed[m] = fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	if err := rep.finish(); err != nil {
-		return err
-	}
-	return writeMemProfile(cfg.memprofile)
+	return errors.Join(rep.finish(failed), writeMemProfile(cfg.memprofile))
 }
 
-// contests runs all that was asked for, and reports each group when it is done.
-func contests(ctx context.Context, env *environment, targets map[*mode]target, rep *reporter, stderr io.Writer) error {
+// contests runs all that was asked for, and reports each group when it is done. It
+// returns the modes that failed on the way: they were given up, since nobody knows
+// the state of their executions, while the others went on.
+func contests(ctx context.Context, env *environment, targets map[*mode]target, rep *reporter, stderr io.Writer) (map[*mode]error, error) {
 	cfg := env.cfg
+	failed := map[*mode]error{}
 	for _, o := range cfg.ops {
 		for _, m := range cfg.modes {
 			if why := m.lacks(o, cfg.contended); why != "" {
@@ -251,7 +252,7 @@ func contests(ctx context.Context, env *environment, targets map[*mode]target, r
 		for i, callers := range cfg.callers {
 			c := &contest{op: o, callers: callers}
 			for _, m := range cfg.modes {
-				if m.lacks(o, cfg.contended) != "" || m.name == "sync-one" && i > 0 {
+				if failed[m] != nil || m.lacks(o, cfg.contended) != "" || m.name == "sync-one" && i > 0 {
 					continue
 				}
 				e := &entry{mode: m, target: targets[m], callers: callers}
@@ -267,99 +268,20 @@ func contests(ctx context.Context, env *environment, targets map[*mode]target, r
 				r := e.rounds[round]
 				fmt.Fprintf(stderr, "%-15s %6d callers  round %d of %d  %-10s %12s ops/s\n",
 					o, e.callers, round+1, cfg.rounds, e.mode.name, perSecond(float64(r.ops)/r.window.Seconds()))
+			}, func(e *entry, err error) {
+				failed[e.mode] = err
+				fmt.Fprintf(stderr, "giving up %v\n", err)
 			})
 			if err != nil {
-				return err
+				return nil, err
+			}
+			if len(c.entries) == 0 {
+				continue
 			}
 			if err := rep.add(c.results()); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
-}
-
-// reporter sends results to where they are wanted.
-type reporter struct {
-	cfg      *config
-	settings *settings
-	stdout   io.Writer
-	table    *table
-	groups   [][]*result
-	notes    []string
-}
-
-func newReporter(cfg *config, b *backend, stdout io.Writer) *reporter {
-	r := &reporter{cfg: cfg, settings: newSettings(cfg, b), stdout: stdout}
-	r.table = &table{w: stdout, logs: b.logLength != nil}
-	if b.engine != "rqlite" && hasMode(cfg.modes, "sync") && hasMode(cfg.modes, "sync-pool") {
-		r.notes = append(r.notes, b.engine+" has no connection pool, so sync and sync-pool are the same code: their difference is the noise of this run")
-	}
-	if b.engine == "null" {
-		r.notes = append(r.notes, "commit includes the encoding of the execution and the decoding of the next one; commit-prepared is what is left without both (actor: through its mailbox)")
-	}
-	if !cfg.json {
-		r.table.settings(r.settings.lines(cfg.rounds))
-	}
-	return r
-}
-
-func hasMode(modes []*mode, name string) bool {
-	return slices.ContainsFunc(modes, func(m *mode) bool { return m.name == name })
-}
-
-func (r *reporter) add(results []*result) error {
-	r.groups = append(r.groups, results)
-	if r.cfg.json {
-		return writeJSON(r.stdout, r.settings, results)
-	}
-	r.table.group(results)
-	return nil
-}
-
-func (r *reporter) finish() error {
-	if len(r.groups) == 0 {
-		return usageError{"none of the modes can do any of the operations"}
-	}
-	if !r.cfg.json {
-		r.table.legend(r.cfg.modes, r.notes)
-	}
-	if r.cfg.html == "" {
-		return nil
-	}
-	return writeFile(r.cfg.html, func(w io.Writer) error { return r.html(w) })
-}
-
-func writeFile(path string, write func(w io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
-}
-
-// startProfile starts a CPU profile, if path is not empty. Call stop once.
-func startProfile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
-}
-
-func writeMemProfile(path string) error {
-	if path == "" {
-		return nil
-	}
-	runtime.GC()
-	return writeFile(path, func(w io.Writer) error { return pprof.Lookup("allocs").WriteTo(w, 0) })
+	return failed, nil
 }

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -233,6 +235,43 @@ func (c *cancelling) Write(p []byte) (int, error) {
 		c.cancel()
 	}
 	return c.Buffer.Write(p)
+}
+
+// TestFailingMode has one mode fail: it is given up, the others are reported, and
+// the exit status tells.
+func TestFailingMode(t *testing.T) {
+	at := slices.IndexFunc(modes, func(m *mode) bool { return m.name == "sync-one" })
+	real := *modes[at]
+	defer func() { *modes[at] = real }()
+	modes[at].open = func(ctx context.Context, env *environment) (target, error) {
+		t, err := real.open(ctx, env)
+		return failing{t}, err
+	}
+	page := filepath.Join(t.TempDir(), "report.html")
+	code, out, errs := bench(t, quick("-engine", "null", "-mode", "sync-one,actor", "-callers", "1", "-html", page)...)
+	if code != 1 || !strings.Contains(errs, "bench: sync-one, commit, 1 callers: no luck") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+	if strings.Count(out, "\nactor ") != 3 || !strings.Contains(out, "given up: sync-one") {
+		t.Errorf("output:\n%s", out)
+	}
+	if b, err := os.ReadFile(page); err != nil || !bytes.Contains(b, []byte("given up: sync-one")) {
+		t.Errorf("page: %v", err)
+	}
+}
+
+type failing struct{ target }
+
+func (f failing) steps(o op, callers int) ([]step, error) {
+	steps, err := f.target.steps(o, callers)
+	n := 0
+	steps[0] = func(context.Context) (int, time.Duration, error) {
+		if n++; n > 1 {
+			return 0, 0, errors.New("no luck")
+		}
+		return 1, time.Microsecond, nil
+	}
+	return steps, err
 }
 
 func TestUnreachable(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,14 +45,24 @@ type round struct {
 
 // run measures the contest in interleaved rounds: every mode once, then every
 // mode once more, so that a drift of the machine meets all alike. Each round
-// starts with another mode, so that none always comes first.
-func (c *contest) run(ctx context.Context, env *environment, progress func(e *entry, round int)) error {
+// starts with another mode, so that none always comes first. A mode that fails
+// leaves the contest; the others go on. The error is the context's.
+func (c *contest) run(ctx context.Context, env *environment, progress func(e *entry, round int), failed func(e *entry, err error)) error {
+	order := slices.Clone(c.entries)
 	for i := range env.cfg.rounds {
-		for k := range c.entries {
-			e := c.entries[(k+i)%len(c.entries)]
+		for k := range order {
+			e := order[(k+i)%len(order)]
+			if !slices.Contains(c.entries, e) {
+				continue
+			}
 			r, err := e.round(ctx, env, c.op)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if err != nil {
-				return fmt.Errorf("%s, %s, %d callers: %w", e.mode.name, c.op, e.callers, err)
+				c.entries = slices.DeleteFunc(c.entries, func(x *entry) bool { return x == e })
+				failed(e, fmt.Errorf("%s, %s, %d callers: %w", e.mode.name, c.op, e.callers, err))
+				continue
 			}
 			e.rounds = append(e.rounds, r)
 			progress(e, i)

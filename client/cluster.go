@@ -335,10 +335,21 @@ func (c *cluster) learn(ctx context.Context, cl *call, n *node, f *failure) {
 
 // confirm notes that n has answered as a leader does.
 func (c *cluster) confirm(n *node) {
-	if c.lead.confirm(n) {
-		c.stats.leaderChanges.Add(1)
-		c.log.Info("rqlite leader", "node", n.String())
+	if !c.lead.confirm(n) {
+		return
 	}
+	c.log.Info("rqlite leader", "node", n.String())
+	if c.stats.leaderChanges.Add(1) == 1 {
+		return // Open is about to list the nodes
+	}
+	// Over the years all nodes of a cluster may be replaced. Nobody waits.
+	c.search.DoChan("refresh", func() (any, error) {
+		if c.begin() {
+			defer c.end()
+			c.refresh(c.base, n)
+		}
+		return nil, nil
+	})
 }
 
 // rawQuery returns the query string of an attempt.

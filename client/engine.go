@@ -166,6 +166,8 @@ func (e *Engine) usable(op string) error {
 
 // Traits describes rqlite over HTTP: up to 32,766 parameters per statement, and
 // many rows per statement, since the server parses each statement's text anew.
+// Measured on three nodes, the rows per second that multi-row inserts reach grow
+// with their size up to 1 MiB and fall beyond 2 MiB.
 func (e *Engine) Traits() engine.Traits {
 	return engine.Traits{
 		Name:             "rqlite",

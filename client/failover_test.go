@@ -2,8 +2,10 @@ package client_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorate/quorate/client"
@@ -111,7 +113,7 @@ func TestLeaderChangeIsFollowed(t *testing.T) {
 		if n := applied(t, c, "a"); n != 9 {
 			t.Errorf("applied %d times", n)
 		}
-		if n := requests(c, rqlitetest.KindAny); n > 9*3 {
+		if n := requests(c, rqlitetest.KindDB); n > 9*3 {
 			t.Errorf("%d requests, want at most 27%s", n, describe(c.Log()))
 		}
 		if s := e.Stats(); s.Redirects < 8 || s.LeaderChanges < 8 {
@@ -228,5 +230,29 @@ func TestPingSaysWhyNot(t *testing.T) {
 		}
 		e.Close()
 		wantKinds(t, ping(), engine.ErrNotApplied, engine.ErrClosed)
+	})
+}
+
+// Nodes that join later are found, so that all first ones may go.
+func TestNodesAreListedAgainAfterALeaderChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *rqlitetest.Cluster, _ *client.Engine) {
+		only := rqlitetest.Match{Kind: rqlitetest.KindNodes, Times: 1}
+		c.Inject(only, rqlitetest.Respond(401, "", ""))
+		e, err := client.Open(t.Context(), []string{c.URL(0), c.URL(1)}, client.WithDialContext(c.DialContext))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if strings.Contains(e.String(), c.Node(2).Addr()) {
+			t.Fatalf("%v was listed", e)
+		}
+		c.Elect(1)
+		if _, err := e.Exec(within(t, time.Second), count("a")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !strings.Contains(e.String(), c.Node(2).Addr()) {
+			t.Errorf("%v lacks the third node", e)
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorate/quorate/client"
@@ -58,6 +59,7 @@ func TestAnswerOfAnUnknownOldServerIsNotTrusted(t *testing.T) {
 			r.Header.Set("X-Rqlite-Version", version)
 		}))
 		e := open(t, c)
+		synctest.Wait()
 		mu.Lock()
 		version = "v8.30.0" // somebody has replaced the server by an older one
 		mu.Unlock()

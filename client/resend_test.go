@@ -199,6 +199,35 @@ func TestManyCallsFailAndRecoverTogether(t *testing.T) {
 	})
 }
 
+// A node that thinks that it leads, but refuses each write, gets them one by one
+// and at a measured pace, not from all callers at once.
+func TestLeaderThatRefusesIsNotHammered(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *rqlitetest.Cluster, e *client.Engine) {
+		refuse := c.Inject(rqlitetest.Match{Kind: rqlitetest.KindExecute}, rqlitetest.ErrorUnapplied(rqlitetest.TextTransfer))
+		time.AfterFunc(4*time.Second, refuse.Remove)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range 256 {
+			wg.Go(func() {
+				if _, err := e.Exec(within(t, 10*time.Second), count(fmt.Sprint(i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(began); d > 4400*time.Millisecond {
+			t.Errorf("recovered after %v, want at most 400 ms after the refusals ended", d)
+		}
+		// The first go out together; from then on one at a time is tried.
+		if n := refuse.Hits(); n > client.DefaultMaxConns+15*4 {
+			t.Errorf("%d writes were refused in 4 s", n)
+		}
+		if n := requests(c, rqlitetest.KindAny); n > 256+client.DefaultMaxConns+2*15*4 {
+			t.Errorf("%d requests for 256 calls", n)
+		}
+	})
+}
+
 // A statement that fails undoes the list and is named.
 func TestStatementErrorNamesTheStatement(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *rqlitetest.Cluster, e *client.Engine) {

@@ -167,8 +167,7 @@ func TestUnusableURLsAreRefused(t *testing.T) {
 		{"http://u:" + url.QueryEscape(oddPassword) + "@host?level=none"},
 		{withAuth("http://host1", "u", oddPassword), withAuth("http://host2", "u", "other")},
 	} {
-		began := time.Now()
-		e, err := client.Open(t.Context(), urls)
+		e, err := client.Open(within(t, time.Minute), urls)
 		if err == nil {
 			e.Close()
 			t.Errorf("%q: accepted", urls)
@@ -176,9 +175,6 @@ func TestUnusableURLsAreRefused(t *testing.T) {
 		}
 		wantKinds(t, err, engine.ErrNotApplied, client.ErrInvalidURL)
 		wantNoSecret(t, "error", err.Error())
-		if time.Since(began) > 5*time.Second {
-			t.Errorf("%q took %v", urls, time.Since(began))
-		}
 	}
 	for _, opt := range []client.Option{
 		nil, client.WithTLS(nil), client.WithLogger(nil), client.WithDialContext(nil), client.WithMaxConns(0), client.WithAttemptTimeout(0),
@@ -198,8 +194,9 @@ func TestUnusableURLsAreRefused(t *testing.T) {
 func TestOpenEndsAtOnceOnPermanentFailures(t *testing.T) {
 	quick := func(t *testing.T, reason error, urls []string, opts ...client.Option) {
 		t.Helper()
-		began := time.Now()
-		e, err := client.Open(t.Context(), urls, opts...)
+		// A second try would come too late.
+		opts = append(opts, client.WithConnectRetry(2, time.Hour))
+		e, err := client.Open(within(t, time.Minute), urls, opts...)
 		if err == nil {
 			e.Close()
 			t.Fatal("opened")
@@ -207,9 +204,6 @@ func TestOpenEndsAtOnceOnPermanentFailures(t *testing.T) {
 		wantKinds(t, err, engine.ErrNotApplied, reason)
 		if errors.Is(err, engine.ErrUnavailable) {
 			t.Errorf("%v", err)
-		}
-		if d := time.Since(began); d > 500*time.Millisecond {
-			t.Errorf("took %v: %v", d, err)
 		}
 	}
 	t.Run("wrong password", func(t *testing.T) {

@@ -182,8 +182,11 @@ func (a *application) unknown(index []int, err error) {
 }
 
 func (a *application) reportUnknown(at int, known UnknownError, err error) {
-	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(err, cause) {
-		err = errors.Join(cause, err)
+	if ended := context.Cause(a.ctx); ended != nil && !errors.Is(err, ended) {
+		err = errors.Join(ended, err)
+	}
+	if err != nil {
+		err = cause{err}
 	}
 	w := a.all[at]
 	if !w.IsCommit() {
@@ -193,3 +196,19 @@ func (a *application) reportUnknown(at int, known UnknownError, err error) {
 	known.Ref, known.Err = w.Ref(), err
 	a.report(at, &known)
 }
+
+// cause is why an outcome is unknown. It may be that a later request was surely
+// not applied, which must not be taken for the outcome of them all.
+type cause struct{ error }
+
+// Is reports whether target is in the error, the kinds of outcome left aside.
+func (c cause) Is(target error) bool {
+	switch target {
+	case engine.ErrNotApplied, engine.ErrApplied, engine.ErrOutcomeUnknown:
+		return false
+	}
+	return errors.Is(c.error, target)
+}
+
+// As finds target in the error.
+func (c cause) As(target any) bool { return errors.As(c.error, target) }

@@ -220,8 +220,14 @@ func TestApplyKeepsInMindWhatWasSentBefore(t *testing.T) {
 				if c.want == nil && err != nil || c.want != nil && !errors.Is(err, c.want) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
-				if errors.Is(c.want, ErrOutcomeUnknown) && !errors.Is(err, engine.ErrUnauthorized) {
-					t.Errorf("%v does not say why", err)
+				if errors.Is(c.want, ErrOutcomeUnknown) {
+					var refusal *engine.Error
+					if !errors.Is(err, engine.ErrUnauthorized) || !errors.Is(err, errFake) || !errors.As(err, &refusal) {
+						t.Errorf("%v does not say why", err)
+					}
+					if errors.Is(err, engine.ErrNotApplied) || engine.OutcomeOf(err) != engine.Unknown {
+						t.Errorf("%v says that it was not applied", err)
+					}
 				}
 				if eng.execs != 2 {
 					t.Errorf("%d requests, want 2", eng.execs)

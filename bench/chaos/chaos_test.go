@@ -12,12 +12,12 @@ import (
 	"github.com/quorate/quorate/client/rqlitetest"
 )
 
-// short is a run for tests: ten seconds of fake time.
+// short is a run for tests: eight seconds of fake time.
 func short(seed uint64) config {
 	return config{
-		seed: seed, duration: 10 * time.Second, callers: 10, processes: 3, hot: 2, idOps: 150,
+		seed: seed, duration: 8 * time.Second, callers: 8, processes: 3, hot: 2, idOps: 150,
 		faultEvery: 700 * time.Millisecond, limit: 5 * time.Second, slack: 2 * time.Second,
-		impatient: 0.04, checkTime: time.Minute, think: 40 * time.Millisecond,
+		impatient: 0.04, checkTime: time.Minute, think: 50 * time.Millisecond,
 	}
 }
 
@@ -53,7 +53,7 @@ func TestChaos(t *testing.T) {
 	}
 	// A run that did next to nothing proves nothing.
 	tally := &res.r.tally
-	if tally.ok.Load() < 200 || tally.conflicts.Load() == 0 || tally.loads.Load() < 100 || res.r.faults.len() < 10 {
+	if tally.ok.Load() < 100 || tally.conflicts.Load() == 0 || tally.loads.Load() < 50 || res.r.faults.len() < 8 {
 		t.Error("too little was done")
 	}
 	if res.r.checker.histories.Load() < 10 || int64(len(res.r.journal.commits)) < tally.ok.Load() {
@@ -93,7 +93,7 @@ func TestChaosCatchesSabotage(t *testing.T) {
 	} {
 		t.Run(sabotage.name, func(t *testing.T) {
 			cfg := short(testSeed(t))
-			cfg.duration, cfg.faultEvery, cfg.impatient, cfg.out = 3*time.Second, 2*time.Second, 0, t.TempDir()
+			cfg.duration, cfg.faultEvery, cfg.impatient, cfg.out = 1200*time.Millisecond, 800*time.Millisecond, 0, t.TempDir()
 			res, report, ok := attempt(t, cfg, func(c *simulated) cluster {
 				return &saboteur{c, t, sabotage.sql}
 			})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quorate/quorate/client/rqlited"
 	"github.com/quorate/quorate/client/rqlitetest"
 )
 
@@ -391,4 +391,38 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-var _ context.Context = stopContext{}
+// TestRealCluster runs the fleet on three nodes of rqlite and kills the leader.
+func TestRealCluster(t *testing.T) {
+	binary := rqlited.Require(t)
+	cluster, err := rqlited.Start(t.Context(), rqlited.Options{Binary: binary})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	leader, err := cluster.Leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := sampleOf(t, 10, 300)
+	half := strings.NewReader(input[:len(input)/2])
+	var once sync.Once
+	kill := readerFunc(func([]byte) (int, error) {
+		once.Do(func() { err = cluster.Kill(leader) })
+		return 0, io.EOF
+	})
+	r := fleetRun(nil, io.MultiReader(half, kill, strings.NewReader(input[len(input)/2:])),
+		"-url", strings.Join(cluster.URLs(), ","), "-workers", "256", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.verified(t, exitOK)
+	r = fleetRun(nil, strings.NewReader(input), "-url", strings.Join(cluster.URLs(), ","), "-")
+	r.verified(t, exitOK)
+	if n := r.number(t, "commits"); n != 0 {
+		t.Errorf("%d commits in the second run", n)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

@@ -50,7 +50,7 @@ type options struct {
 }
 
 func main() {
-	stop, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	stop, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(stop, restore) // a second signal ends the program at once
 	code := run(stop.Done(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	restore()

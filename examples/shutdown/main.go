@@ -27,8 +27,12 @@ func main() {
 	context.AfterFunc(stop, restore) // a second signal ends the program at once
 	st := must(store.Open(stop, must(sqlite.Open(":memory:"))))
 	defer st.Close()
+	fmt.Println("working; Ctrl-C to stop")
 	r, err := serve(stop, st, 10*time.Second)
-	fmt.Printf("%+v %v\n", r, err)
+	fmt.Printf("%d committed, %d failed, %d unknown, %d not sent\n", r.committed, r.failed, r.unknown, r.unsent)
+	if err != nil {
+		log.Print(err)
+	}
 }
 
 // report is what became of the work that was taken.

@@ -74,20 +74,21 @@ func (e *Engine) openConn(ctx context.Context, r role, create bool) (_ *conn, er
 	if create {
 		flags |= sqlite3.OPEN_CREATE
 	}
-	db, err := sqlite3.OpenFlags(e.name, flags)
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{db: db, busyTimeout: e.opts.busyTimeout, done: e.done}
+	c := &conn{busyTimeout: e.opts.busyTimeout, done: e.done}
+	c.call = call{Context: ctx, closing: &e.closing}
 	defer func() {
 		if v := recover(); v != nil {
 			err = &errPanic{v}
 		}
-		if err != nil {
-			c.close()
+		if err != nil && c.db != nil {
+			_ = c.close()
 		}
 	}()
-	c.call = call{Context: ctx, closing: &e.closing}
+	db, err := sqlite3.OpenFlags(e.name, flags)
+	if err != nil {
+		return nil, err
+	}
+	c.db = db
 	c.timer = time.NewTimer(time.Hour)
 	c.timer.Stop()
 	db.SetInterrupt(&c.call)

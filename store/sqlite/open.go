@@ -212,7 +212,8 @@ func (e *Engine) Traits() engine.Traits {
 	return engine.Traits{
 		Name:             "sqlite",
 		MaxParams:        32766,
-		RowsPerStatement: 1,
+		RowsPerStatement: 64,
+		Prepares:         true,
 		MaxBatchBytes:    4 << 20,
 		Writers:          1,
 		Readers:          e.opts.readers,

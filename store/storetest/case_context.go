@@ -161,7 +161,7 @@ var contentionCases = []storeCase{
 		}
 	}},
 	{promise: "updates by many are all counted", ownPace: true, options: []store.Option{store.WithUpdateAttempts(1000)}, run: func(e *env) {
-		const workers, rounds = 6, 6
+		const workers, rounds = 4, 5
 		faces := []face{e.face, e.another(store.WithUpdateAttempts(1000))}
 		e.create("x")
 		var wg sync.WaitGroup

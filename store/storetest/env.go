@@ -36,7 +36,7 @@ type env struct {
 }
 
 // caseLimit bounds one test, so that what hangs says where.
-const caseLimit = 2 * time.Minute
+const caseLimit = 5 * time.Minute
 
 func newEnv(t *testing.T, h Harness, kind makeFace, c *storeCase) *env {
 	t.Helper()

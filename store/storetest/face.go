@@ -42,6 +42,9 @@ type face interface {
 type pending interface {
 	Next() *store.Execution
 	Ref() store.CommitRef
+	// Done is closed when the commit is settled, which a synchronous one is only
+	// when wait returns.
+	Done() <-chan struct{}
 	wait() (store.Committed, error)
 }
 
@@ -102,6 +105,8 @@ func (f *syncFace) start(ctx context.Context, c *store.Commit) pending {
 	w, err := f.PrepareCommit(c)
 	return &syncPending{Write: w, ctx: ctx, st: f.Store, err: err}
 }
+
+func (p *syncPending) Done() <-chan struct{} { return nil }
 
 func (p *syncPending) wait() (store.Committed, error) {
 	if p.err != nil {

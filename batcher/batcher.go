@@ -120,6 +120,9 @@ type Batcher[T any] struct {
 	between int          // workers between two batches, which keep their slot
 	spare   []*flight[T] // for use by the next worker
 
+	gathering gathering
+	gatherers []*flight[T] // whose workers gather
+
 	usual     time.Duration // how long flights take, smoothed
 	gateTimer *time.Timer
 	gateArmed bool
@@ -286,6 +289,7 @@ func (b *Batcher[T]) insert(t *Ticket[T]) {
 		t.keyPrev, last.keyNext = last, t
 		b.keys[t.Key] = t
 	}
+	b.gathered()
 	b.startWorkers()
 	b.mu.Unlock()
 }

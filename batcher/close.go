@@ -24,6 +24,7 @@ func (b *Batcher[T]) Close(ctx context.Context) (Leftover, error) {
 	b.mu.Lock()
 	b.closed = true
 	b.adm.refuse()
+	b.gathered()
 	idle := b.whenIdle()
 	b.mu.Unlock()
 

@@ -1,9 +1,6 @@
 package batcher
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 // flight is one batch on its way. It belongs to one worker at a time and is used
 // again for the next batch.
@@ -11,6 +8,11 @@ type flight[T any] struct {
 	batch []*Ticket[T]
 	start time.Time
 	late  bool // takes much longer than usual: see gate.go
+	took  time.Duration
+
+	target int // what a worker that gathers waits for: see gather.go
+	wake   chan struct{}
+	timer  *time.Timer
 }
 
 // take forms the next batch in f, if one should be sent now. Items whose time
@@ -78,9 +80,7 @@ func (b *Batcher[T]) keep(f *flight[T]) {
 func (b *Batcher[T]) work(f *flight[T]) {
 	for {
 		b.flush(f)
-		if len(f.batch) > 1 { // made by a load that may come again
-			b.gather()
-		}
+		b.gather(f)
 		b.mu.Lock()
 		b.between--
 		ok := b.take(f)
@@ -93,26 +93,6 @@ func (b *Batcher[T]) work(f *flight[T]) {
 		if !ok {
 			return
 		}
-	}
-}
-
-// gather lets the callers whose items were just done run, so that what they
-// submit next joins the coming batch. It gives up the processor a few times, as
-// long as the queue grows by it; it never waits for a clock. Meanwhile the gate
-// is shut for anything less than a full batch: otherwise the first caller to
-// come back would take the slot for an item of its own.
-func (b *Batcher[T]) gather() {
-	const rounds = 8
-	last := -1
-	for range rounds {
-		b.mu.Lock()
-		n, full := b.queue.len, b.full()
-		b.mu.Unlock()
-		if full || n == last {
-			return
-		}
-		last = n
-		runtime.Gosched()
 	}
 }
 
@@ -146,7 +126,8 @@ func (b *Batcher[T]) settle(f *flight[T], alive bool) {
 		}
 	}
 	b.flying -= len(f.batch)
-	b.measure(f)
+	f.took = time.Since(f.start)
+	b.measure(f.took)
 	for _, t := range f.batch {
 		b.remove(t)
 	}

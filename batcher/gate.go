@@ -53,8 +53,7 @@ func (b *Batcher[T]) sendable() bool {
 }
 
 // measure notes how long a flight took that has ended.
-func (b *Batcher[T]) measure(f *flight[T]) {
-	took := time.Since(f.start)
+func (b *Batcher[T]) measure(took time.Duration) {
 	if b.usual == 0 {
 		b.usual = took
 	} else {

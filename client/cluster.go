@@ -448,9 +448,15 @@ func (c *cluster) attempt(ctx context.Context, n *node, cl *call) (reply, *failu
 	n.noteVersion(resp.Header.Get("X-Rqlite-Version"))
 	buf := newBuffer()
 	if err := buf.readFrom(resp.Body, resp.ContentLength, c.maxResponse); err != nil {
-		buf.release()
-		if own != nil && !errors.Is(err, engine.ErrTooLarge) {
+		if own != nil {
 			own.Close()
+		}
+		f := classifyStatus(resp.StatusCode, resp.Header.Get("Location"), buf.b, false)
+		buf.release()
+		if f != nil && f.outcome == engine.NotApplied && resp.StatusCode < 500 {
+			// The status alone says enough.
+			f.err = c.scrubbed(n, f.err)
+			return reply{}, f
 		}
 		return reply{}, c.noAnswer(ctx, actx, n, cl, fmt.Errorf("reading the answer: %w", err), true, false, time.Since(fl.since))
 	}

@@ -239,11 +239,22 @@ func TestOpenEndsAtOnceOnPermanentFailures(t *testing.T) {
 		})
 	})
 	t.Run("HTTP to an HTTPS port", func(t *testing.T) {
-		s := httptest.NewUnstartedServer(http.NotFoundHandler())
-		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-		s.StartTLS()
-		defer s.Close()
-		quick(t, engine.ErrInsecure, []string{strings.Replace(s.URL, "https", "http", 1)})
+		// As Go's server answers; it resets the connection then, so the text may
+		// be lost on the way.
+		s := newScript(t, func(w http.ResponseWriter, _ logged) {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, "Client sent an HTTP request to an HTTPS server.\n")
+		})
+		quick(t, engine.ErrInsecure, []string{s.URL})
+	})
+	t.Run("status without its body", func(t *testing.T) {
+		s := newScript(t, func(w http.ResponseWriter, _ logged) {
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusBadRequest)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		quick(t, engine.ErrProtocol, []string{s.URL})
 	})
 	t.Run("HTTPS to an HTTP port", func(t *testing.T) {
 		s := httptest.NewServer(http.NotFoundHandler())

@@ -64,7 +64,10 @@ func TestConnectionsAreReused(t *testing.T) {
 
 // CL-12.
 func TestSilentConnectionsAreDropped(t *testing.T) {
-	for name, opts := range map[string][]rqlitetest.Option{"plain": nil, "TLS": {rqlitetest.TLS()}} {
+	for name, opts := range map[string][]rqlitetest.Option{
+		"plain": {rqlitetest.Latency(2*time.Millisecond, time.Millisecond)},
+		"TLS":   {rqlitetest.Latency(2*time.Millisecond, time.Millisecond), rqlitetest.TLS()},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *rqlitetest.Cluster, e *client.Engine) {
 				round := func() (failed int) {
@@ -87,15 +90,37 @@ func TestSilentConnectionsAreDropped(t *testing.T) {
 				if n := round(); n != 0 {
 					t.Fatalf("%d failures with nothing wrong", n)
 				}
-				for _, n := range c.Nodes() {
-					n.Silence()
+				if n := e.Stats().OpenConnections; n < 8 {
+					t.Fatalf("%d connections, want 8", n)
 				}
-				t.Logf("%d failures in the round on silent connections", round())
+				silence := func() {
+					for _, n := range c.Nodes() {
+						n.Silence()
+					}
+				}
+				silence()
+				_, err := e.Exec(within(t, time.Second), count("x"))
+				wantKinds(t, err, engine.ErrOutcomeUnknown, context.DeadlineExceeded)
 				<-time.After(3 * time.Second)
 				for i := range 3 {
 					if n := round(); n != 0 {
 						t.Errorf("%d failures in round %d after that", n, i)
 					}
+				}
+
+				// With time left a read goes on, over a new connection.
+				patient := open(t, c, client.WithAttemptTimeout(time.Second))
+				e = patient
+				if n := round(); n != 0 {
+					t.Fatalf("%d failures with nothing wrong", n)
+				}
+				silence()
+				began := time.Now()
+				if _, err := patient.Query(within(t, time.Minute), engine.Linearizable, selectOne); err != nil {
+					t.Error(err)
+				}
+				if d := time.Since(began); d > 1500*time.Millisecond {
+					t.Errorf("a read took %v", d)
 				}
 			}, opts...)
 		})

@@ -261,10 +261,11 @@ var callCases = []engineCase{
 		}
 	}},
 	{"every level of consistency is answered", func(s *seam) {
-		s.exec(put("a", 1))
 		for _, level := range []engine.Consistency{engine.Linearizable, engine.Weak, engine.Stale} {
-			if _, err := s.eng.Query(s.ctx, level, []engine.Statement{statement("SELECT count(*) AS n FROM storetest")}); err != nil {
-				s.Errorf("%v: %v", level, err)
+			// Not of the table, which a node that is behind need not have.
+			res, err := s.eng.Query(s.ctx, level, []engine.Statement{statement("SELECT 1 AS one")})
+			if err != nil || res[0].Len() != 1 {
+				s.Errorf("%v: %v, %v", level, res, err)
 			}
 		}
 	}},

@@ -186,7 +186,12 @@ func (l *lane[K, V]) flush(ctx context.Context, batch []*batcher.Ticket[*readOp[
 	if len(ops) == 0 {
 		return
 	}
+	landing := false
 	fetch(ctx, ops, func(i int, err error) {
+		if !landing {
+			landing = true
+			l.b.Landing(batch)
+		}
 		if err != nil && errors.Is(context.Cause(ctx), batcher.ErrClosed) {
 			err = unsent("read", batcher.ErrClosed)
 		}

@@ -99,7 +99,9 @@ func (op *writeOp) watch(ctx context.Context, give func()) {
 // acknowledgements, timer removals and trace steps that travel with them.
 func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], error) {
 	traits := s.Traits()
-	return batcher.New(batcher.Config[*writeOp]{
+	var b *batcher.Batcher[*writeOp]
+	var err error
+	b, err = batcher.New(batcher.Config[*writeOp]{
 		MaxItems:        cfg.maxBatch,
 		MaxBytes:        traits.MaxBatchBytes,
 		MaxPending:      cfg.maxPending,
@@ -111,7 +113,12 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 			for i, t := range batch {
 				writes[i] = t.Item.write()
 			}
+			landing := false
 			s.Apply(ctx, writes, func(i int, err error) {
+				if !landing {
+					landing = true
+					b.Landing(batch)
+				}
 				if err != nil && engine.OutcomeOf(err) == engine.NotApplied && errors.Is(context.Cause(ctx), batcher.ErrClosed) {
 					err = unsent(batch[i].Item.name(), batcher.ErrClosed)
 				}
@@ -126,6 +133,7 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 			}
 		},
 	})
+	return b, err
 }
 
 // submit queues a write. The caller's context governs admission, queue and

@@ -10,9 +10,11 @@ type flight[T any] struct {
 	late  bool // takes much longer than usual: see gate.go
 	took  time.Duration
 
-	target int // what a worker that gathers waits for: see gather.go
-	wake   chan struct{}
-	timer  *time.Timer
+	landing bool // queued is set
+	queued  int  // queue length when results began to be told
+	target  int  // what a worker that gathers waits for: see gather.go
+	wake    chan struct{}
+	timer   *time.Timer
 }
 
 // take forms the next batch in f, if one should be sent now. Items whose time
@@ -42,7 +44,7 @@ func (b *Batcher[T]) take(f *flight[T]) bool {
 	if len(batch) == 0 {
 		return false
 	}
-	f.start, f.late = now, false
+	f.start, f.late, f.landing = now, false, false
 	b.flights = append(b.flights, f)
 	b.flying += len(batch)
 	b.stats.Batches++

@@ -31,6 +31,19 @@ const (
 	gatherMaxPenalty = 256
 )
 
+// Landing may be called by Flush, once, when it is about to tell callers the
+// results of its batch. From there on submissions count as theirs; without it,
+// only from the end of the flush, when the first of them may be back already.
+func (b *Batcher[T]) Landing(batch []*Ticket[T]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range b.flights {
+		if &f.batch[0] == &batch[0] {
+			f.landing, f.queued = true, b.queue.len
+		}
+	}
+}
+
 // gather waits for the items that are expected after the batch of f.
 func (b *Batcher[T]) gather(f *flight[T]) {
 	n := len(f.batch)
@@ -40,9 +53,12 @@ func (b *Batcher[T]) gather(f *flight[T]) {
 	d := min(f.took/gatherShare, gatherMax)
 	b.mu.Lock()
 	from := b.queue.len
+	if f.landing {
+		from = f.queued
+	}
 	target := min(from+n-n/16, b.cfg.MaxItems)
 	switch {
-	case b.closed || b.full():
+	case b.closed || b.full() || b.queue.len >= target:
 		b.mu.Unlock()
 		return
 	case d < gatherMin:

@@ -15,10 +15,12 @@ func closedLoop(t *testing.T, callers, rounds int, flush, think time.Duration, i
 	t.Helper()
 	done := make(map[*Ticket[int]]chan struct{})
 	var mu sync.Mutex
+	var b *Batcher[int]
 	b, err := New(Config[int]{
 		InFlight: inFlight,
 		Flush: func(_ context.Context, batch []*Ticket[int]) {
 			pass(flush)
+			b.Landing(batch)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, tk := range batch {

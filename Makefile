@@ -29,6 +29,10 @@ bench: ## Compare the asynchronous with the synchronous store on embedded SQLite
 bench-once: ## Run every Go benchmark once, to see that they work
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
 
+.PHONY: chaos
+chaos: ## Break a cluster under load for a minute and check the history; set RQLITED for real nodes, ARGS for flags
+	$(GO) run ./bench/chaos -duration 1m $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder, FUZZTIME (default 10s) each
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -256,3 +256,19 @@ func TestNodesAreListedAgainAfterALeaderChange(t *testing.T) {
 		}
 	})
 }
+
+// A node that fails at once, while the answers of the others are outstanding, is
+// not asked again and again.
+func TestSearchKeepsItsPaceBesideADeadNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *rqlitetest.Cluster, e *client.Engine) {
+		c.Node(0).Stop()
+		c.Node(1).BlackHole()
+		c.Node(2).BlackHole()
+		before := e.Stats().Probes
+		_, err := e.Exec(within(t, 3*time.Second), count("a"))
+		wantKinds(t, err, engine.ErrUnavailable)
+		if n := e.Stats().Probes - before; n > 45 {
+			t.Errorf("%d questions in 3 s, want at most 45", n)
+		}
+	})
+}

@@ -239,7 +239,7 @@ func (c *cluster) discover() (any, error) {
 				return fatal, nil
 			}
 			if f.why.noAnswer && len(s.last) < len(c.nodes.all()) {
-				s.askNext() // the failure was quick, and others were not asked yet
+				s.askFresh() // the failure was quick, and others were not asked yet
 			}
 		case <-c.base.Done():
 			return closedFailure(), nil
@@ -260,6 +260,19 @@ type search struct {
 func (s *search) askNext() {
 	for _, n := range s.c.nodes.next() {
 		if s.asked[n] {
+			continue
+		}
+		s.asked[n] = true
+		s.c.goAsk(n, s.c.askWhoLeads, s.answers, s.done)
+		return
+	}
+}
+
+// askFresh asks the next node that was not asked in this search, if there is one.
+// One that fails at once is asked again only at the search's pace.
+func (s *search) askFresh() {
+	for _, n := range s.c.nodes.next() {
+		if _, answered := s.last[n]; answered || s.asked[n] {
 			continue
 		}
 		s.asked[n] = true

@@ -67,3 +67,16 @@ func (l *faultLog) len() int {
 func between(rng *rand.Rand, lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(rng.Int64N(int64(hi-lo)))
 }
+
+// deck deals kinds of faults in random order, all of them before any again, so
+// that a short run meets each.
+type deck struct{ left []int }
+
+func (d *deck) draw(rng *rand.Rand, kinds int) int {
+	if len(d.left) == 0 {
+		d.left = rng.Perm(kinds)
+	}
+	kind := d.left[0]
+	d.left = d.left[1:]
+	return kind
+}

@@ -18,7 +18,8 @@ import (
 // actual is a cluster of real nodes on this machine.
 type actual struct {
 	*rqlited.Cluster
-	hc *http.Client
+	hc    *http.Client
+	kinds deck
 
 	mu   sync.Mutex
 	conn *gorqlite.Connection
@@ -88,7 +89,7 @@ func (a *actual) query(ctx context.Context, sql string, args ...any) ([][]any, e
 
 // failLeader kills, pauses or stops the leader, and brings it back.
 func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
-	kind := rng.IntN(3)
+	kind := a.kinds.draw(rng, 3)
 	hold := between(rng, 1500*time.Millisecond, 3*time.Second)
 	leader, err := a.Leader(ctx)
 	if err != nil {

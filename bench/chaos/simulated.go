@@ -12,7 +12,8 @@ import (
 // simulated is a cluster of rqlitetest.
 type simulated struct {
 	*rqlitetest.Cluster
-	election time.Duration
+	election                time.Duration
+	nodeKinds, requestKinds deck
 }
 
 func newSimulated(seed uint64, opts ...rqlitetest.Option) (*simulated, error) {
@@ -25,7 +26,7 @@ func newSimulated(seed uint64, opts ...rqlitetest.Option) (*simulated, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &simulated{c, election}, nil
+	return &simulated{Cluster: c, election: election}, nil
 }
 
 func (s *simulated) name() string { return "rqlitetest, 3 simulated nodes in this process" }
@@ -74,7 +75,7 @@ func (s *simulated) failNode(ctx context.Context, rng *rand.Rand) fault {
 		{"connections silent", n.Silence, n.Heal},
 		{"node deaf and dumb", n.BlackHole, n.Heal},
 	}
-	k := kinds[rng.IntN(len(kinds))]
+	k := kinds[s.nodeKinds.draw(rng, len(kinds))]
 	f := fault{kind: k.kind, at: time.Now(), held: hold}
 	k.start()
 	pause(ctx, hold)
@@ -115,7 +116,7 @@ func (s *simulated) failRequests(ctx context.Context, rng *rand.Rand) fault {
 		{"proxy page", rqlitetest.KindDB, rqlitetest.HTML()},
 		{"proxy 502", rqlitetest.KindDB, rqlitetest.Respond(502, "text/plain", "bad gateway\n")},
 	}
-	k := kinds[rng.IntN(len(kinds))]
+	k := kinds[s.requestKinds.draw(rng, len(kinds))]
 	hold := between(rng, s.election/4, 2*s.election)
 	f := fault{kind: k.kind, at: time.Now(), held: hold}
 	injected := s.Inject(rqlitetest.Match{Kind: k.match, Times: 1 + rng.IntN(12), Skip: rng.IntN(3)}, k.action)

@@ -57,7 +57,7 @@ func (t *tally) because(what string, err error) {
 		{store.ErrOverloaded, "overloaded"},
 		{store.ErrClosed, "closed"},
 		{engine.ErrNoLeader, "no leader"},
-		{store.ErrUnavailable, "unavailable"},
+		{store.ErrUnavailable, "unavailable, or queued for longer than the store's time limit"},
 		{context.DeadlineExceeded, "the caller's time was up"},
 	} {
 		if errors.Is(err, known.is) {

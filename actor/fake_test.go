@@ -29,8 +29,8 @@ type fakeEngine struct {
 }
 
 type fakeRow struct {
-	version     int64
-	token, data string
+	version                 int64
+	token, data, definition string
 }
 
 // request is one call of Exec or Query.
@@ -56,6 +56,7 @@ func newFake() *fakeEngine {
 // kinds of statements, told by a part of their text.
 var statementKinds = []struct{ part, kind string }{
 	{"INSERT INTO executions(", "commit"},
+	{"UPDATE executions SET", "commit"},
 	{"INSERT INTO outbox(", "emit"},
 	{"INSERT INTO processed_events(", "processed"},
 	{"DELETE FROM outbox", "ack outbox"},
@@ -63,10 +64,10 @@ var statementKinds = []struct{ part, kind string }{
 	{"DELETE FROM timers WHERE (execution_id,path,fire_at)", "delete timer"},
 	{"INSERT INTO trace(execution_id,idx,entry,token)", "append trace"},
 	{"DELETE FROM trace", "trim"},
-	{" AS processed FROM w JOIN executions", "load for event"},
-	{"e.data AS data FROM w JOIN executions", "load"},
-	{"e.commit_token AS token FROM w", "peek"},
-	{"FROM w JOIN processed_events", "is processed"},
+	{" AS processed FROM", "load for event"},
+	{"AS definition FROM", "load"},
+	{"e.commit_token AS token FROM", "peek"},
+	{" AS n FROM", "is processed"},
 	{"FROM outbox ORDER", "outbox"},
 	{"FROM spawns ORDER", "spawns"},
 	{"FROM timers WHERE fire_at", "timers"},
@@ -86,14 +87,36 @@ func kindOf(s engine.Statement) string {
 	return ""
 }
 
-// rowsOf returns the rows that a statement binds in its WITH clause, or one row
-// without columns if it has none.
+// singleColumns names the parameters of statements for one row, which have no
+// WITH clause.
+var singleColumns = map[string]string{
+	"INSERT INTO executions(":                 "id,definition,data,ver,token,status",
+	"UPDATE executions SET data":              "id,old,base,data,ver,token,status",
+	"UPDATE executions SET definition_id":     "id,old,base,data,ver,token,status,definition",
+	"INSERT INTO processed_events(":           "id,old,base,event",
+	"INSERT INTO outbox(":                     "ord,id,old,base,target,event",
+	" AS processed FROM executions":           "n,id,event",
+	"AS definition FROM executions e":         "n,id",
+	"e.commit_token AS token FROM executions": "id",
+	"SELECT ?1 AS n FROM processed_events":    "n,id,event",
+}
+
+// rowsOf returns the rows that a statement binds by the names of their columns,
+// or one row without columns if it has none that matter here.
 func rowsOf(s engine.Statement) []map[string]engine.Value {
 	names, found := strings.CutPrefix(s.SQL, "WITH w(")
+	if found {
+		names, _, _ = strings.Cut(names, ")")
+	} else {
+		for part, columns := range singleColumns {
+			if strings.Contains(s.SQL, part) {
+				names, found = columns, true
+			}
+		}
+	}
 	if !found {
 		return []map[string]engine.Value{nil}
 	}
-	names, _, _ = strings.Cut(names, ")")
 	columns := strings.Split(names, ",")
 	var rows []map[string]engine.Value
 	for i := 0; i < len(s.Args); i += len(columns) {
@@ -162,8 +185,8 @@ func (r *request) apply() []engine.Result {
 // columnsOf are the result columns of queries.
 var columnsOf = map[string][]string{
 	"schema":         {"name"},
-	"load":           {"n", "version", "token", "data"},
-	"load for event": {"n", "version", "token", "data", "processed"},
+	"load":           {"n", "version", "token", "data", "definition"},
+	"load for event": {"n", "version", "token", "data", "definition", "processed"},
 	"peek":           {"id", "version", "token"},
 	"is processed":   {"n"},
 	"outbox":         {"seq", "target", "event"},
@@ -200,7 +223,11 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 			if old == 0 && there || old > 0 && (row.version != old || known && row.token != base) {
 				continue
 			}
-			f.rows[id] = fakeRow{version: number(w["ver"]), token: text(w["token"]), data: text(w["data"])}
+			definition := row.definition
+			if d, assigned := w["definition"]; assigned {
+				definition = text(d)
+			}
+			f.rows[id] = fakeRow{version: number(w["ver"]), token: text(w["token"]), data: text(w["data"]), definition: definition}
 			res.RowsAffected++
 			if s.Returning {
 				res.Values = append(res.Values, w["id"])
@@ -211,7 +238,7 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 			if !there {
 				continue
 			}
-			res.Values = append(res.Values, w["n"], engine.Int(row.version), engine.Text(row.token), engine.Text(row.data))
+			res.Values = append(res.Values, w["n"], engine.Int(row.version), engine.Text(row.token), engine.Text(row.data), engine.Text(row.definition))
 			if kind == "load for event" {
 				var p int64
 				if f.seen[event] {

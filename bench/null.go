@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,7 @@ func (e *nullEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engi
 		rows := len(st.Args) / max(p.cols, 1)
 		results[i].RowsAffected = int64(rows)
 		results[i].LastInsertID = e.seq.Add(int64(rows))
-		if p.old >= 0 && p.data >= 0 {
+		if p.old < 0 && p.data >= 0 {
 			e.remember(p, st.Args)
 		}
 		if !st.Returning {
@@ -64,10 +65,10 @@ func (e *nullEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engi
 	return results, nil
 }
 
-// isBatch reports whether statements are those of commits or loads, whose rows
-// are a list named w.
+// isBatch reports whether statements are those of commits or loads: their rows are
+// a list named w, or, if there is one row only, their parameters are numbered.
 func isBatch(stmts []engine.Statement) bool {
-	return len(stmts) > 0 && strings.HasPrefix(stmts[0].SQL, rowsPrefix)
+	return len(stmts) > 0 && (strings.HasPrefix(stmts[0].SQL, rowsPrefix) || strings.Contains(stmts[0].SQL, "?1"))
 }
 
 const rowsPrefix = "WITH w("
@@ -82,11 +83,11 @@ type parameters struct{ cols, id, old, data int }
 // number of rows, so it does so once for each kind of statement.
 func (e *nullEngine) parametersOf(sql string) parameters {
 	list, ok := strings.CutPrefix(sql, rowsPrefix)
-	end := strings.IndexByte(list, ')')
-	if !ok || end < 0 {
-		return parameters{strings.Count(sql, "?"), -1, -1, -1}
+	if ok {
+		list, _, _ = strings.Cut(list, ")")
+	} else {
+		list = singleRow(sql)
 	}
-	list = list[:end]
 	if p, ok := e.params.Load(list); ok {
 		return p.(parameters)
 	}
@@ -96,12 +97,30 @@ func (e *nullEngine) parametersOf(sql string) parameters {
 	return p
 }
 
+// singleRow names the parameters of statements for one row as far as they matter
+// here.
+func singleRow(sql string) string {
+	for _, s := range [...]struct{ part, names string }{
+		{"INSERT INTO executions(", "id,definition,data,ver,token,status"},
+		{"UPDATE executions SET definition_id", "id,old,base,data,ver,token,status,definition"},
+		{"UPDATE executions SET data", "id,old,base,data,ver,token,status"},
+		{" AS processed FROM executions", "n,id,event"},
+		{" AS definition FROM executions", "n,id"},
+	} {
+		if strings.Contains(sql, s.part) {
+			return s.names
+		}
+	}
+	n := 1
+	for strings.Contains(sql, "?"+strconv.Itoa(n+1)) {
+		n++
+	}
+	return strings.Repeat("x,", n-1) + "x"
+}
+
 // remember keeps the documents of executions that are created.
 func (e *nullEngine) remember(p parameters, args []engine.Value) {
 	for ; len(args) >= p.cols; args = args[p.cols:] {
-		if v, ok := args[p.old].Int(); !ok || v != 0 {
-			continue
-		}
 		id, _ := args[p.id].Text()
 		doc, _ := args[p.data].Text()
 		e.docs.Store(id, engine.Text(doc))
@@ -135,6 +154,8 @@ func (e *nullEngine) Query(ctx context.Context, level engine.Consistency, stmts 
 					res.Values = append(res.Values, st.Args[r])
 				case c == data:
 					res.Values = append(res.Values, doc.(engine.Value))
+				case name == "definition":
+					res.Values = append(res.Values, engine.Text(definition))
 				case name == "version":
 					res.Values = append(res.Values, engine.Int(1))
 				case name == "token":
@@ -151,7 +172,10 @@ func (e *nullEngine) Query(ctx context.Context, level engine.Consistency, stmts 
 // columnNames returns the names that the select list after the parameters gives
 // by AS. The text there is the same for any number of rows, so it is read once.
 func (e *nullEngine) columnNames(sql string) []string {
-	tail := sql[strings.LastIndex(sql, "?)")+1:]
+	tail := sql
+	if strings.HasPrefix(sql, rowsPrefix) {
+		tail = sql[strings.LastIndex(sql, "?)")+1:]
+	}
 	if names, ok := e.names.Load(tail); ok {
 		return names.([]string)
 	}

@@ -257,6 +257,12 @@ func (p *parser) value(cl class) (v engine.Value, problem string, err error) {
 // reals like integers, so the column's class decides.
 func numberValue(tok []byte, whole bool, cl class) (engine.Value, string) {
 	if cl == classReal {
+		// The class of an expression is its first row's, so a large integer may
+		// stand here, which a float64 would round. As an integer nothing is lost
+		// in either case.
+		if n, ok := parseInt(tok); whole && ok && (n > 1<<53 || n < -1<<53) {
+			return engine.Int(n), ""
+		}
 		return realValue(tok)
 	}
 	if whole {

@@ -53,6 +53,9 @@ func (e *Engine) Define(ctx context.Context, ddl []string) error {
 	}
 	pause := newRetryBackOff()
 	for len(left) > 0 {
+		if ctx.Err() != nil {
+			return &engine.Error{Op: "define", Outcome: engine.NotApplied, Err: context.Cause(ctx)}
+		}
 		stmts := make([]string, len(left))
 		for i, pos := range left {
 			if stmts[i] = ddl[pos]; stmts[i] == "" {

@@ -98,8 +98,8 @@ func TestApplyHalvesOnlyWhereAWriteMayBeToBlame(t *testing.T) {
 			eng := &fakeEngine{traits: fakeTraits}
 			eng.exec = func(_ int, stmts []engine.Statement) ([]engine.Result, error) {
 				var here []string
-				last := stmts[len(stmts)-1] // the upsert
-				for i := 0; i < len(last.Args); i += sqlUpsert.cols {
+				last := stmts[len(stmts)-1] // the creations
+				for i := 0; i < len(last.Args); i += sqlCreate.cols {
 					id, _ := last.Args[i].Text()
 					if id == "x5" {
 						return nil, c.err

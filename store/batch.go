@@ -5,7 +5,7 @@ import (
 )
 
 // batch is the transaction for a list of writes: one multi-row statement per
-// table as far as the engine's limits allow, the upserts last.
+// table as far as the engine's limits allow, the executions themselves last.
 type batch struct {
 	writes []*Write
 	stmts  []engine.Statement
@@ -14,8 +14,14 @@ type batch struct {
 	spawns, traces, trims                 rows
 	deleted, appended, trimmed            rows
 	ackedOutbox, ackedSpawns              rows
-	upserts                               rows
-	commits                               []int // positions in writes, in the order of the upserts' rows
+	commits                               []int // positions of the commits in writes
+	creates, updates, redefines           decisions
+}
+
+// decisions are the rows of a statement that decides about commits.
+type decisions struct {
+	rows
+	commits []int // positions in batch.commits
 }
 
 // newBatch builds the transaction. No two of the writes are for the same
@@ -29,17 +35,17 @@ func (s *Store) newBatch(writes []*Write) *batch {
 		{&b.outbox, sqlOutbox}, {&b.processed, sqlProcessed}, {&b.cancels, sqlCancel}, {&b.schedules, sqlSchedule},
 		{&b.spawns, sqlSpawn}, {&b.traces, sqlTrace}, {&b.trims, sqlTrim},
 		{&b.deleted, sqlDeleteTimer}, {&b.appended, sqlAppendTrace}, {&b.trimmed, sqlTrimAppended},
-		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn}, {&b.upserts, sqlUpsert},
+		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn},
+		{&b.creates.rows, sqlCreate}, {&b.updates.rows, sqlUpdate}, {&b.redefines.rows, sqlRedefine},
 	} {
 		r.r.t = r.t
 	}
-	b.upserts.args = make([]engine.Value, 0, len(writes)*sqlUpsert.cols)
 	b.commits = make([]int, 0, len(writes))
 	for i, w := range writes {
 		switch w.kind {
 		case writeCommit:
-			b.commits = append(b.commits, i)
 			b.addCommit(w, int64(s.traceMax))
+			b.commits = append(b.commits, i)
 		case writeAckOutbox:
 			b.ackedOutbox.addSeqs(w.seqs)
 		case writeAckSpawn:
@@ -89,23 +95,42 @@ func (b *batch) addCommit(w *Write, keep int64) {
 			b.trims.args = append(b.trims.args, id, old, c.baseToken, engine.Int(keep))
 		}
 	}
-	b.upserts.args = append(b.upserts.args, id, old, c.baseToken, engine.Text(c.definition), engine.Text(c.data), engine.Int(c.base+1), engine.Text(w.token), engine.Text(string(c.status)))
+	data, ver, token, status := engine.Text(c.data), engine.Int(c.base+1), engine.Text(w.token), engine.Text(string(c.status))
+	var d *decisions
+	switch {
+	case c.base == 0:
+		d = &b.creates
+		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.definition), data, ver, token, status)
+	case c.sameDefinition:
+		d = &b.updates
+		d.args = append(d.grow(len(b.writes)), id, old, c.baseToken, data, ver, token, status)
+	default:
+		d = &b.redefines
+		d.args = append(d.args, id, old, c.baseToken, data, ver, token, status, engine.Text(c.definition))
+	}
+	d.commits = append(d.commits, len(b.commits))
 }
 
-// emit cuts the rows into statements. The guarded writes come before the
-// upserts: see guard.
+// grow returns the rows with room for n of them.
+func (d *decisions) grow(n int) []engine.Value {
+	if d.args == nil {
+		d.args = make([]engine.Value, 0, n*d.t.cols)
+		d.commits = make([]int, 0, n)
+	}
+	return d.args
+}
+
+// emit cuts the rows into statements. The guarded writes come before
+// the executions: see guard.
 func (b *batch) emit(traits *engine.Traits) {
-	b.stmts = make([]engine.Statement, 0, 8+b.upserts.len()/max(1, traits.RowsPerStatement))
 	for _, r := range []*rows{
 		&b.ackedOutbox, &b.ackedSpawns, &b.deleted, &b.appended, &b.trimmed,
 		&b.outbox, &b.processed, &b.cancels, &b.schedules, &b.spawns, &b.traces, &b.trims,
+		&b.creates.rows, &b.updates.rows, &b.redefines.rows,
 	} {
 		if len(r.args) > 0 {
 			b.stmts = r.emit(b.stmts, traits)
 		}
-	}
-	if len(b.commits) > 0 {
-		b.stmts = b.upserts.emit(b.stmts, traits)
 	}
 }
 
@@ -113,53 +138,64 @@ func (b *batch) emit(traits *engine.Traits) {
 // commits[i]. It returns false if the results do not tell.
 func (b *batch) winners(results []engine.Result) (won []bool, ok bool) {
 	won = make([]bool, len(b.commits))
-	lo := 0
-	for k := range b.upserts.count {
-		st, res := &b.stmts[b.upserts.first+k], &results[b.upserts.first+k]
-		hi := lo + len(st.Args)/sqlUpsert.cols
-		switch {
-		case st.Returning:
-			if !b.matchReturned(res, won, lo, hi) {
-				return nil, false
-			}
-		case res.RowsAffected == 0 || res.RowsAffected == 1:
-			won[lo] = res.RowsAffected == 1
-		default:
+	for _, d := range []*decisions{&b.creates, &b.updates, &b.redefines} {
+		if !b.decide(d, results, won) {
 			return nil, false
 		}
-		lo = hi
 	}
 	return won, true
 }
 
-// matchReturned marks the commits lo to hi whose ids an upsert returned. The ids
-// come in the order of the rows in practice, but nothing promises it.
-func (b *batch) matchReturned(res *engine.Result, won []bool, lo, hi int) bool {
+func (b *batch) decide(d *decisions, results []engine.Result, won []bool) bool {
+	lo := 0
+	for k := range d.count {
+		st, res := &b.stmts[d.first+k], &results[d.first+k]
+		hi := lo + len(st.Args)/d.t.cols
+		switch {
+		case st.Returning:
+			if !b.matchReturned(res, won, d.commits[lo:hi]) {
+				return false
+			}
+		case res.RowsAffected == 0 || res.RowsAffected == 1:
+			won[d.commits[lo]] = res.RowsAffected == 1
+		default:
+			return false
+		}
+		lo = hi
+	}
+	return true
+}
+
+// matchReturned marks those of the commits whose ids a statement returned. The
+// ids come in the order of the rows in practice, but nothing promises it.
+func (b *batch) matchReturned(res *engine.Result, won []bool, commits []int) bool {
 	col := res.Column("id")
 	if col < 0 {
 		return false
 	}
-	next := lo
+	next := 0
 	for r := range res.Len() {
 		id, ok := res.Row(r)[col].Bytes()
 		if !ok {
 			return false
 		}
 		at := next
-		for at < hi && b.writes[b.commits[at]].id != id {
+		for at < len(commits) && b.writes[b.commits[commits[at]]].id != id {
 			at++
 		}
-		if at == hi {
-			for at = lo; at < next && b.writes[b.commits[at]].id != id; at++ {
+		if at < len(commits) {
+			next = at + 1
+		} else {
+			for at = 0; at < next && b.writes[b.commits[commits[at]]].id != id; at++ {
 			}
-			if at == next || won[at] {
+			if at == next {
 				return false
 			}
-			won[at] = true
-			continue
 		}
-		won[at] = true
-		next = at + 1
+		if won[commits[at]] {
+			return false
+		}
+		won[commits[at]] = true
 	}
 	return true
 }

@@ -90,7 +90,7 @@ type Committed struct {
 }
 
 // Ref returns the commit's identity.
-func (c Committed) Ref() CommitRef { return CommitRef{ID: c.ID, Base: c.Version - 1, Token: c.Token} }
+func (c Committed) Ref() CommitRef { return c.write.Ref() }
 
 // Execution returns the state as it was committed, at its new version, ready to
 // build the next commit on. Each call returns a copy of its own.

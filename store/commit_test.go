@@ -66,7 +66,7 @@ func TestCommitKnowsWhatItWasBuiltOn(t *testing.T) {
 	if r := (SeqRange{First: 5, Len: 3}); r.At(0) != 5 || r.At(2) != 7 {
 		t.Errorf("%d, %d", r.At(0), r.At(2))
 	}
-	if a.Next() == a.Next() {
+	if first, second := a.Next(), a.Next(); first == second {
 		t.Error("two calls share one execution")
 	}
 }

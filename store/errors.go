@@ -146,4 +146,7 @@ type CommitRef struct {
 	Base int64
 	// Token is the commit's random token.
 	Token string
+	// BaseToken is the token that version Base carries, empty if that is not
+	// known.
+	BaseToken string
 }

@@ -91,6 +91,8 @@ type Execution struct {
 	origin     *jsonDocument // what it was decoded from, or nil
 	token      string        // the commit token of the loaded version
 	tokenKnown bool
+	// baseDefinition is the definition that the row has, if tokenKnown.
+	baseDefinition string
 }
 
 // The known fields of an Execution's JSON, in the order in which a new one has them.

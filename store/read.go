@@ -214,10 +214,10 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 // take puts the rows of one result into the reads they are for. It returns an
 // error if the result as a whole cannot be understood.
 func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) error {
-	names := []string{"n", "version", "token", "data", "processed"}
+	names := []string{"n", "version", "token", "data", "definition", "processed"}
 	switch t {
 	case sqlLoad:
-		names = names[:4]
+		names = names[:5]
 	case sqlIsProcessed:
 		names = names[:1]
 	}
@@ -251,10 +251,14 @@ func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) er
 			errs[int(n)] = err
 			continue
 		}
-		e.token, e.tokenKnown = row[cols[2]].Bytes()
+		if e.token, e.tokenKnown = row[cols[2]].Bytes(); e.tokenKnown {
+			// The row's own definition, which others may have written differently
+			// from the JSON's.
+			e.baseDefinition, _ = row[cols[4]].Bytes()
+		}
 		r.exec = e
 		if t == sqlLoadForEvent {
-			p, _ := row[cols[4]].Int()
+			p, _ := row[cols[5]].Int()
 			r.processed = p != 0
 		}
 	}

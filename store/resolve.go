@@ -184,6 +184,9 @@ func (s *Store) Resolve(ctx context.Context, ref CommitRef) (Resolution, error) 
 		row.version = NoVersion
 	}
 	w := &Write{id: ref.ID, token: ref.Token, commit: &commitRows{base: ref.Base}}
+	if ref.BaseToken != "" {
+		w.commit.baseToken = engine.Text(ref.BaseToken)
+	}
 	switch w.verdict(row) {
 	case verdictWon:
 		return ResolutionCommitted, nil

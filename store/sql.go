@@ -2,32 +2,62 @@ package store
 
 import (
 	"math/bits"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/store/engine"
 )
 
 // template is a statement over a list of rows, bound as a VALUES list named w.
-// One text serves a single row and a batch of thousands: only the number of row
-// placeholders differs.
+// One definition serves a batch of thousands and a single row; for the latter
+// the list is left out and the parameters stand where its columns did, since such
+// statements are several times cheaper to parse and to run.
 type template struct {
-	cols   int
-	before string // up to the rows
-	after  string // from the end of the rows
-	single string // the text for one row
-	row    string
+	cols      int
+	before    string // up to the rows
+	after     string // from the end of the rows
+	single    string // the text for one row
+	row       string
+	returning bool // several rows report their ids
 }
 
 func newTemplate(columns, body string) *template {
 	cols := strings.Count(columns, ",") + 1
-	t := &template{
+	return &template{
 		cols:   cols,
 		before: "WITH w(" + columns + ") AS (VALUES ",
 		after:  ") " + body,
 		row:    "(?" + strings.Repeat(",?", cols-1) + ")",
+		single: singleRow(columns, body),
 	}
-	t.single = t.before + t.row + t.after
+}
+
+// newVerdict is newTemplate for a statement that decides about commits. For one
+// row the verdict is the count of rows affected, for several the ids returned.
+func newVerdict(columns, body, single string) *template {
+	t := newTemplate(columns, body+" RETURNING id") // the space matters: rqlite looks for it
+	t.single, t.returning = single, true
 	return t
+}
+
+var (
+	joinOfRows   = regexp.MustCompile(` FROM w JOIN (\w+ \w+) ON `)
+	columnOfRows = regexp.MustCompile(`\bw\.(\w+)`)
+)
+
+// singleRow turns a statement over the list w into one for a single row of it.
+func singleRow(columns, body string) string {
+	number := make(map[string]string)
+	for i, c := range strings.Split(columns, ",") {
+		number[c] = "?" + strconv.Itoa(i+1)
+	}
+	if joinOfRows.MatchString(body) {
+		body = strings.Replace(body, " WHERE "+guard, " AND "+guard, 1)
+		body = joinOfRows.ReplaceAllString(body, " FROM $1 WHERE ")
+	}
+	body = strings.ReplaceAll(body, " FROM w", "")
+	return columnOfRows.ReplaceAllStringFunc(body, func(c string) string { return number[c[len("w."):]] })
 }
 
 // text returns the statement for n rows.
@@ -48,17 +78,23 @@ func (t *template) text(n int) string {
 	return b.String()
 }
 
-// guard holds for a row of w when the upsert of its commit will win: the
+// guard holds for a row of w when its commit will win: the
 // execution is at the version the commit was built on, and, where that is known,
 // carries the token of the commit that made that version; or version 0 was
 // expected and there is no row.
 //
-// Every side write tests it before the upsert of the same transaction changes
-// the row. So it is true exactly for winners, it ships three small parameters
+// Every side write tests it before the row itself is written, in the same
+// transaction. So it is true exactly for winners, it ships three small parameters
 // instead of the state, and the same request sent a second time does nothing at
 // all, since the row has moved on.
 const guard = `CASE WHEN w.old=0 THEN NOT EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id)` +
 	` ELSE EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id AND e.version=w.old AND (w.base IS NULL OR e.commit_token=w.base)) END`
+
+// isBase is the guard's second case, for the update of the row itself.
+const (
+	isBase       = `executions.id=w.id AND executions.version=w.old AND (w.base IS NULL OR executions.commit_token=w.base)`
+	isBaseSingle = `id=?1 AND version=?2 AND (?3 IS NULL OR commit_token=?3)`
+)
 
 // Time, ids and random values are always parameters: rqlite rewrites SQL's own
 // functions for them in some places and lets nodes differ in others.
@@ -87,16 +123,23 @@ var (
 		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
 			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep WHERE `+guard+`)`)
 
-	upsertBody = `INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed) SELECT w.id,w.definition,w.data,w.ver,w.token,w.status,w.ver FROM w WHERE ` + guard +
-		` ON CONFLICT(id) DO UPDATE SET definition_id=excluded.definition_id,data=excluded.data,version=excluded.version,commit_token=excluded.commit_token,` +
-		`quorate_status=excluded.quorate_status,quorate_listed=excluded.quorate_listed`
+	// The row itself comes last. Which statement it is depends on what the commit
+	// expects; each is true to the guard.
+	sqlCreate = newVerdict("id,definition,data,ver,token,status",
+		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
+			` SELECT w.id,w.definition,w.data,w.ver,w.token,w.status,w.ver FROM w WHERE true ON CONFLICT(id) DO NOTHING`,
+		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
+			` VALUES(?1,?2,?3,?4,?5,?6,?4) ON CONFLICT(id) DO NOTHING`)
 
-	upsertColumns = "id,old,base,definition,data,ver,token,status"
+	sqlUpdate = newVerdict("id,old,base,data,ver,token,status",
+		`UPDATE executions SET data=w.data,version=w.ver,commit_token=w.token,quorate_status=w.status,quorate_listed=w.ver FROM w WHERE `+isBase,
+		`UPDATE executions SET data=?4,version=?5,commit_token=?6,quorate_status=?7,quorate_listed=?5 WHERE `+isBaseSingle)
 
-	// One row's verdict is the count of rows affected, several rows' verdicts are
-	// the ids returned. The space after RETURNING matters: rqlite looks for it.
-	sqlUpsert          = newTemplate(upsertColumns, upsertBody)
-	sqlUpsertReturning = newTemplate(upsertColumns, upsertBody+` RETURNING id`)
+	// Assigning to an indexed column costs even if nothing changes, so the
+	// definition is assigned only where it may have changed.
+	sqlRedefine = newVerdict("id,old,base,data,ver,token,status,definition",
+		`UPDATE executions SET definition_id=w.definition,data=w.data,version=w.ver,commit_token=w.token,quorate_status=w.status,quorate_listed=w.ver FROM w WHERE `+isBase,
+		`UPDATE executions SET definition_id=?8,data=?4,version=?5,commit_token=?6,quorate_status=?7,quorate_listed=?5 WHERE `+isBaseSingle)
 
 	sqlDeleteTimer = newTemplate("id,path,fire_at",
 		`DELETE FROM timers WHERE (execution_id,path,fire_at) IN (SELECT w.id,w.path,w.fire_at FROM w)`)
@@ -115,10 +158,10 @@ var (
 	sqlPeek = newTemplate("id", `SELECT e.id AS id,e.version AS version,e.commit_token AS token FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlLoad = newTemplate("n,id",
-		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data FROM w JOIN executions e ON e.id=w.id`)
+		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlLoadForEvent = newTemplate("n,id,event",
-		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,`+
+		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,`+
 			`EXISTS(SELECT 1 FROM processed_events p WHERE p.execution_id=w.id AND p.event_id=w.event) AS processed FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlIsProcessed = newTemplate("n,id,event",
@@ -144,11 +187,11 @@ func (r *rows) emit(stmts []engine.Statement, traits *engine.Traits) []engine.St
 		if k = min(per, n-i); traits.Prepares {
 			k = 1 << (bits.Len(uint(k)) - 1)
 		}
-		st := engine.Statement{SQL: r.t.text(k), Args: r.args[i*r.t.cols : (i+k)*r.t.cols]}
-		if r.t == sqlUpsert && k > 1 {
-			st.SQL, st.Returning = sqlUpsertReturning.text(k), true
-		}
-		stmts = append(stmts, st)
+		stmts = append(stmts, engine.Statement{
+			SQL:       r.t.text(k),
+			Args:      r.args[i*r.t.cols : (i+k)*r.t.cols],
+			Returning: r.t.returning && k > 1,
+		})
 		r.count++
 	}
 	return stmts

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,13 +11,21 @@ import (
 
 var allTemplates = map[string]*template{
 	"outbox": sqlOutbox, "processed": sqlProcessed, "cancel": sqlCancel, "schedule": sqlSchedule, "spawn": sqlSpawn, "trace": sqlTrace, "trim": sqlTrim,
-	"upsert": sqlUpsert, "upsert returning": sqlUpsertReturning, "delete timer": sqlDeleteTimer, "append trace": sqlAppendTrace, "trim appended": sqlTrimAppended,
+	"create": sqlCreate, "update": sqlUpdate, "redefine": sqlRedefine, "delete timer": sqlDeleteTimer, "append trace": sqlAppendTrace, "trim appended": sqlTrimAppended,
 	"ack outbox": sqlAckOutbox, "ack spawn": sqlAckSpawn, "peek": sqlPeek, "load": sqlLoad, "load for event": sqlLoadForEvent, "is processed": sqlIsProcessed,
 }
 
 func TestTemplatesBindEveryColumnOfEveryRow(t *testing.T) {
 	for name, tmpl := range allTemplates {
-		for _, n := range []int{1, 2, 7, 100} {
+		for i := range tmpl.cols {
+			if n := strconv.Itoa(i + 1); !strings.Contains(tmpl.single+" ", "?"+n) {
+				t.Errorf("%s: the statement for one row lacks ?%s: %s", name, n, tmpl.single)
+			}
+		}
+		if strings.Contains(tmpl.single, "w.") || strings.Contains(tmpl.single, " w ") || strings.HasSuffix(tmpl.single, " w") {
+			t.Errorf("%s: the statement for one row names the list: %s", name, tmpl.single)
+		}
+		for _, n := range []int{2, 7, 100} {
 			text := tmpl.text(n)
 			if got := strings.Count(text, "?"); got != n*tmpl.cols {
 				t.Errorf("%s: %d parameters for %d rows of %d columns", name, got, n, tmpl.cols)
@@ -32,8 +41,10 @@ func TestTemplatesBindEveryColumnOfEveryRow(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(sqlUpsertReturning.single, "RETURNING id") {
-		t.Error("rqlite finds RETURNING by the space after it")
+	for _, tmpl := range []*template{sqlCreate, sqlUpdate, sqlRedefine} {
+		if !strings.Contains(tmpl.text(2), "RETURNING id") {
+			t.Error("rqlite finds RETURNING by the space after it")
+		}
 	}
 }
 
@@ -53,7 +64,7 @@ func TestRowsAreCutByTheEnginesLimits(t *testing.T) {
 		{"none", engine.Traits{MaxParams: 100, RowsPerStatement: 5}, sqlOutbox, 0, nil},
 		{"prepared, in powers of two", engine.Traits{MaxParams: 32766, RowsPerStatement: 64, Prepares: true}, sqlOutbox, 100, []int{64, 32, 4}},
 		{"prepared, by parameters", engine.Traits{MaxParams: 6 * 7, RowsPerStatement: 64, Prepares: true}, sqlOutbox, 11, []int{4, 4, 2, 1}},
-		{"upserts", engine.Traits{MaxParams: 32766, RowsPerStatement: 4}, sqlUpsert, 9, []int{4, 4, 1}},
+		{"verdicts", engine.Traits{MaxParams: 32766, RowsPerStatement: 4}, sqlUpdate, 9, []int{4, 4, 1}},
 	} {
 		r := rows{t: c.tmpl}
 		for i := range c.rows * c.tmpl.cols {
@@ -68,10 +79,10 @@ func TestRowsAreCutByTheEnginesLimits(t *testing.T) {
 		next := int64(0)
 		for _, st := range stmts[1:] {
 			got = append(got, len(st.Args)/c.tmpl.cols)
-			if strings.Count(st.SQL, "?") != len(st.Args) {
+			if len(st.Args) > c.tmpl.cols && strings.Count(st.SQL, "?") != len(st.Args) {
 				t.Errorf("%s: %d arguments for %d parameters", c.name, len(st.Args), strings.Count(st.SQL, "?"))
 			}
-			if st.Returning != (c.tmpl == sqlUpsert && len(st.Args) > c.tmpl.cols) || st.Returning != strings.Contains(st.SQL, "RETURNING ") {
+			if st.Returning != (c.tmpl == sqlUpdate && len(st.Args) > c.tmpl.cols) || st.Returning != strings.Contains(st.SQL, "RETURNING ") {
 				t.Errorf("%s: returning %t: %s", c.name, st.Returning, st.SQL)
 			}
 			for _, a := range st.Args {
@@ -87,14 +98,19 @@ func TestRowsAreCutByTheEnginesLimits(t *testing.T) {
 	}
 }
 
-// The guarded writes come before the upserts, which change what they test.
-func TestUpsertsComeLast(t *testing.T) {
+// The guarded writes come before the executions, which change what they test.
+func TestExecutionsComeLast(t *testing.T) {
 	s := fakeStore(&fakeEngine{traits: fakeTraits})
 	trace := Object{}
 	var writes []*Write
-	for _, id := range []string{"a", "b"} {
+	for _, base := range []string{"create", "create", "update", "update", "redefine", "redefine"} {
 		x := NewExecution("d")
-		x.ID = id
+		if base != "create" {
+			x.Version, x.token, x.tokenKnown, x.baseDefinition = 3, newToken(), true, "d"
+		}
+		if base == "redefine" {
+			x.DefinitionID = "other"
+		}
 		w, err := s.PrepareCommit(&Commit{
 			Execution: x, Emits: []Emit{{Event: Event{ID: "e"}}}, ProcessedEvent: "p", Timers: []TimerOp{{Path: "/a"}, CancelTimer("/b")}, Spawns: []Spawn{{ChildID: "c"}}, Trace: &trace,
 		})
@@ -104,16 +120,17 @@ func TestUpsertsComeLast(t *testing.T) {
 		writes = append(writes, w)
 	}
 	b := s.newBatch(writes)
-	for i, st := range b.stmts {
-		last := i == len(b.stmts)-1
-		if strings.Contains(st.SQL, "INSERT INTO executions") != last {
-			t.Errorf("statement %d of %d: %s", i, len(b.stmts), st.SQL)
-		}
+	if len(b.stmts) != 10 {
+		t.Fatalf("%d statements for full commits, want one for each table, the trim, and three for the executions", len(b.stmts))
+	}
+	for i, st := range b.stmts[:7] {
 		if !strings.Contains(st.SQL, guard) {
 			t.Errorf("statement %d is not guarded: %s", i, st.SQL)
 		}
 	}
-	if len(b.stmts) != 8 {
-		t.Errorf("%d statements for two full commits, want one for each table and the trim", len(b.stmts))
+	for i, want := range []string{"INSERT INTO executions", "UPDATE executions SET data", "UPDATE executions SET definition_id"} {
+		if st := b.stmts[7+i]; !strings.Contains(st.SQL, want) || !st.Returning || i > 0 && !strings.Contains(st.SQL, isBase) {
+			t.Errorf("statement %d: %s", 7+i, st.SQL)
+		}
 	}
 }

@@ -48,12 +48,15 @@ type commitRows struct {
 	data       string
 	base       int64        // the version it was built on
 	baseToken  engine.Value // the token of that version, or null if unknown
-	processed  string
-	emits      []emitRow
-	cancels    []string
-	timers     []timerRow
-	children   []spawnRow
-	trace      string
+	// sameDefinition says that the row already has the definition, if the commit
+	// is won.
+	sameDefinition bool
+	processed      string
+	emits          []emitRow
+	cancels        []string
+	timers         []timerRow
+	children       []spawnRow
+	trace          string
 }
 
 type emitRow struct {
@@ -83,6 +86,7 @@ func (w *Write) Ref() CommitRef {
 	r := CommitRef{ID: w.id, Token: w.token}
 	if w.commit != nil {
 		r.Base = w.commit.base
+		r.BaseToken, _ = w.commit.baseToken.Text()
 	}
 	return r
 }
@@ -98,7 +102,7 @@ func (w *Write) Next() *Execution {
 		// Our own encoding of a valid execution always decodes.
 		panic(fmt.Sprintf("store: cannot decode what was encoded: %v", err))
 	}
-	e.token, e.tokenKnown = w.token, true
+	e.token, e.tokenKnown, e.baseDefinition = w.token, true, e.DefinitionID
 	return e
 }
 
@@ -127,6 +131,7 @@ func (s *Store) PrepareCommit(c *Commit) (*Write, error) {
 	r.definition, r.status, r.base, r.processed = e.DefinitionID, e.Status, e.Version, c.ProcessedEvent
 	if e.tokenKnown && e.Version > 0 {
 		r.baseToken = engine.Text(e.token)
+		r.sameDefinition = e.baseDefinition == e.DefinitionID
 	}
 	var err error
 	if r.data, err = encodeExecution(e, e.Version+1, l.MaxState); err != nil {

@@ -82,7 +82,6 @@ func childClaim(ctx context.Context, s *actor.Store) (string, error) {
 		if err != nil || len(page.Items) == 0 {
 			return fmt.Sprint(wins, " ", losses), err
 		}
-		var claims []*actor.CommitFuture
 		for _, item := range page.Items {
 			e, err := s.Load(ctx, item.ID).Await(ctx)
 			if err != nil {
@@ -92,10 +91,7 @@ func childClaim(ctx context.Context, s *actor.Store) (string, error) {
 				continue
 			}
 			e.Status = store.StatusDone
-			claims = append(claims, s.Commit(ctx, full(e)))
-		}
-		for _, f := range claims {
-			switch _, err := f.Await(ctx); {
+			switch _, err := s.Commit(ctx, full(e)).Await(ctx); {
 			case err == nil:
 				wins++
 			case errors.Is(err, store.ErrConflict):
@@ -336,7 +332,7 @@ func TestTwoProcessesContend(t *testing.T) {
 		go func() { ended <- p.receive() }()
 	}
 	won := int64(0)
-	turn := time.NewTicker(200 * time.Millisecond)
+	turn := time.NewTicker(time.Second)
 	defer turn.Stop()
 	for running := len(procs); running > 0; {
 		select {

@@ -21,7 +21,9 @@ func TestRefusedPartUndoesTheCommit(t *testing.T) {
 		e := await(t, w.s.Commit(t.Context(), full(execution("a")))).Execution()
 		before := w.dump(t)
 		for _, table := range []string{"outbox", "processed_events", "timers", "spawns", "trace", "executions"} {
-			w.run(t, "CREATE TRIGGER readonly BEFORE INSERT ON "+table+" BEGIN SELECT RAISE(ABORT,'this table is read-only'); END")
+			for _, event := range []string{"INSERT", "UPDATE"} {
+				w.run(t, "CREATE TRIGGER no_"+event+" BEFORE "+event+" ON "+table+" BEGIN SELECT RAISE(ABORT,'this table is read-only'); END")
+			}
 			_, err := w.s.Commit(t.Context(), full(e)).Await(t.Context())
 			wantErr(t, err, engine.ErrNotApplied)
 			var refused *engine.StatementError
@@ -31,7 +33,8 @@ func TestRefusedPartUndoesTheCommit(t *testing.T) {
 			if w.dump(t) != before {
 				t.Errorf("%s: the refused commit left something", table)
 			}
-			w.run(t, "DROP TRIGGER readonly")
+			w.run(t, "DROP TRIGGER no_INSERT")
+			w.run(t, "DROP TRIGGER no_UPDATE")
 		}
 		await(t, w.s.Commit(t.Context(), full(e)))
 		if w.consistent(t) != 2 {

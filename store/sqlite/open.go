@@ -212,7 +212,7 @@ func (e *Engine) Traits() engine.Traits {
 	return engine.Traits{
 		Name:             "sqlite",
 		MaxParams:        32766,
-		RowsPerStatement: 64,
+		RowsPerStatement: 1,
 		Prepares:         true,
 		MaxBatchBytes:    4 << 20,
 		Writers:          1,

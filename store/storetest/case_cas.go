@@ -13,7 +13,7 @@ var casCases = []storeCase{
 		before := e.dump()
 		_, err := e.Commit(e.ctx, full(execution("x"), "a"))
 		e.wantConflict(err, "x", 0, 1)
-		if !strings.Contains(err.Error(), `"x"`) {
+		if err != nil && !strings.Contains(err.Error(), `"x"`) {
 			e.Errorf("the message does not name the execution: %v", err)
 		}
 		e.unchanged(before)

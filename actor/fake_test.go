@@ -29,8 +29,8 @@ type fakeEngine struct {
 }
 
 type fakeRow struct {
-	version                 int64
-	token, data, definition string
+	version                         int64
+	token, data, definition, status string
 }
 
 // request is one call of Exec or Query.
@@ -56,7 +56,8 @@ func newFake() *fakeEngine {
 // kinds of statements, told by a part of their text.
 var statementKinds = []struct{ part, kind string }{
 	{"INSERT INTO executions(", "commit"},
-	{"UPDATE executions SET", "commit"},
+	{"UPDATE executions SET data", "commit"},
+	{"UPDATE executions SET definition_id", "commit"},
 	{"INSERT INTO outbox(", "emit"},
 	{"INSERT INTO processed_events(", "processed"},
 	{"DELETE FROM outbox", "ack outbox"},
@@ -65,7 +66,8 @@ var statementKinds = []struct{ part, kind string }{
 	{"INSERT INTO trace(execution_id,idx,entry,token)", "append trace"},
 	{"DELETE FROM trace", "trim"},
 	{" AS processed FROM", "load for event"},
-	{"AS definition FROM", "load"},
+	{"AS status FROM w", "load"},
+	{"AS status FROM executions e", "load"},
 	{"e.commit_token AS token FROM", "peek"},
 	{" AS n FROM", "is processed"},
 	{"FROM outbox ORDER", "outbox"},
@@ -76,7 +78,7 @@ var statementKinds = []struct{ part, kind string }{
 }
 
 func kindOf(s engine.Statement) string {
-	if strings.Contains(s.SQL, "sqlite_master") {
+	if strings.Contains(s.SQL, "sqlite_master") || strings.Contains(s.SQL, "SET quorate_status=CASE") {
 		return "schema"
 	}
 	for _, k := range statementKinds {
@@ -91,12 +93,12 @@ func kindOf(s engine.Statement) string {
 // WITH clause.
 var singleColumns = map[string]string{
 	"INSERT INTO executions(":                 "id,definition,data,ver,token,status",
-	"UPDATE executions SET data":              "id,old,base,data,ver,token,status",
+	"UPDATE executions SET data":              "id,old,base,data,ver,token",
 	"UPDATE executions SET definition_id":     "id,old,base,data,ver,token,status,definition",
 	"INSERT INTO processed_events(":           "id,old,base,event",
 	"INSERT INTO outbox(":                     "ord,id,old,base,target,event",
 	" AS processed FROM executions":           "n,id,event",
-	"AS definition FROM executions e":         "n,id",
+	"AS status FROM executions e":             "n,id",
 	"e.commit_token AS token FROM executions": "id",
 	"SELECT ?1 AS n FROM processed_events":    "n,id,event",
 }
@@ -185,8 +187,8 @@ func (r *request) apply() []engine.Result {
 // columnsOf are the result columns of queries.
 var columnsOf = map[string][]string{
 	"schema":         {"name"},
-	"load":           {"n", "version", "token", "data", "definition"},
-	"load for event": {"n", "version", "token", "data", "definition", "processed"},
+	"load":           {"n", "version", "token", "data", "definition", "status"},
+	"load for event": {"n", "version", "token", "data", "definition", "status", "processed"},
 	"peek":           {"id", "version", "token"},
 	"is processed":   {"n"},
 	"outbox":         {"seq", "target", "event"},
@@ -223,11 +225,11 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 			if old == 0 && there || old > 0 && (row.version != old || known && row.token != base) {
 				continue
 			}
-			definition := row.definition
+			definition, status := row.definition, row.status
 			if d, assigned := w["definition"]; assigned {
-				definition = text(d)
+				definition, status = text(d), text(w["status"])
 			}
-			f.rows[id] = fakeRow{version: number(w["ver"]), token: text(w["token"]), data: text(w["data"]), definition: definition}
+			f.rows[id] = fakeRow{version: number(w["ver"]), token: text(w["token"]), data: text(w["data"]), definition: definition, status: status}
 			res.RowsAffected++
 			if s.Returning {
 				res.Values = append(res.Values, w["id"])
@@ -238,7 +240,7 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 			if !there {
 				continue
 			}
-			res.Values = append(res.Values, w["n"], engine.Int(row.version), engine.Text(row.token), engine.Text(row.data), engine.Text(row.definition))
+			res.Values = append(res.Values, w["n"], engine.Int(row.version), engine.Text(row.token), engine.Text(row.data), engine.Text(row.definition), engine.Text(row.status))
 			if kind == "load for event" {
 				var p int64
 				if f.seen[event] {
@@ -267,7 +269,7 @@ func (f *fakeEngine) Query(ctx context.Context, _ engine.Consistency, stmts []en
 	return f.serve(ctx, false, stmts)
 }
 
-var definition = regexp.MustCompile(`^(?:CREATE (?:TABLE|INDEX) IF NOT EXISTS|ALTER TABLE) (\w+)(?: ADD COLUMN (\w+))?`)
+var definition = regexp.MustCompile(`^(?:CREATE (?:TABLE|INDEX|TRIGGER) IF NOT EXISTS|ALTER TABLE) (\w+)(?: ADD COLUMN (\w+))?`)
 
 func (f *fakeEngine) Define(_ context.Context, ddl []string) error {
 	f.mu.Lock()

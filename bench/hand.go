@@ -163,7 +163,7 @@ type statement struct {
 
 const (
 	handGuard     = ` WHERE EXISTS(SELECT 1 FROM executions WHERE id=? AND version=?)`
-	handUpdate    = `UPDATE executions SET definition_id=?,data=?,version=?,commit_token=?,quorate_status=?,quorate_listed=? WHERE id=? AND version=?`
+	handUpdate    = `UPDATE executions SET data=?,version=?,commit_token=?,quorate_listed=? WHERE id=? AND version=?`
 	handOutbox    = `INSERT INTO outbox(target_id,event) SELECT ?,?` + handGuard
 	handProcessed = `INSERT INTO processed_events(execution_id,event_id) SELECT ?,?` + handGuard + ` ON CONFLICT(execution_id,event_id) DO NOTHING`
 	handTimer     = `INSERT INTO timers(execution_id,path,fire_at) SELECT ?,?,?` + handGuard + ` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`
@@ -192,7 +192,7 @@ func (r *row) statements(data *dataset) []statement {
 		add(handTrace, r.id, r.traceIdx, data.trace.Raw(), r.id, r.old)
 		add(handTrim, r.id, r.traceIdx-traceKept)
 	}
-	add(handUpdate, definition, r.data, r.old+1, r.token, string(status), r.old+1, r.id, r.old)
+	add(handUpdate, r.data, r.old+1, r.token, r.old+1, r.id, r.old)
 	return out
 }
 

@@ -103,9 +103,9 @@ func singleRow(sql string) string {
 	for _, s := range [...]struct{ part, names string }{
 		{"INSERT INTO executions(", "id,definition,data,ver,token,status"},
 		{"UPDATE executions SET definition_id", "id,old,base,data,ver,token,status,definition"},
-		{"UPDATE executions SET data", "id,old,base,data,ver,token,status"},
+		{"UPDATE executions SET data", "id,old,base,data,ver,token"},
 		{" AS processed FROM executions", "n,id,event"},
-		{" AS definition FROM executions", "n,id"},
+		{" AS status FROM executions e", "n,id"},
 	} {
 		if strings.Contains(sql, s.part) {
 			return s.names
@@ -154,6 +154,8 @@ func (e *nullEngine) Query(ctx context.Context, level engine.Consistency, stmts 
 					res.Values = append(res.Values, st.Args[r])
 				case c == data:
 					res.Values = append(res.Values, doc.(engine.Value))
+				case name == "status":
+					res.Values = append(res.Values, engine.Text(string(status)))
 				case name == "definition":
 					res.Values = append(res.Values, engine.Text(definition))
 				case name == "version":

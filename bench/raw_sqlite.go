@@ -103,7 +103,7 @@ func (t *rawSQLite) write(c *rawConn, rows []row) (seqs []int64, err error) {
 		for i := range rows {
 			r := &rows[i]
 			size += len(r.data) + len(r.id) + len(r.token)
-			if err := c.run(c.update, definition, r.data, r.old+1, r.token, string(status), r.old+1, r.id, r.old); err != nil {
+			if err := c.run(c.update, r.data, r.old+1, r.token, r.old+1, r.id, r.old); err != nil {
 				return err
 			}
 			if c.db.Changes() != 1 {
@@ -315,7 +315,7 @@ func (c *rawConn) close() error {
 // copySchema makes the tables of one database in another.
 func copySchema(ctx context.Context, from engine.Engine, to *sqlite3.Conn) error {
 	results, err := from.Query(ctx, engine.Linearizable, []engine.Statement{{
-		SQL: "SELECT sql AS sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY type DESC",
+		SQL: "SELECT sql AS sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY type='table' DESC",
 	}})
 	if err != nil {
 		return fmt.Errorf("copying the schema: %w", err)

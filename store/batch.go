@@ -101,9 +101,9 @@ func (b *batch) addCommit(w *Write, keep int64) {
 	case c.base == 0:
 		d = &b.creates
 		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.definition), data, ver, token, status)
-	case c.sameDefinition:
+	case c.sameIndexes:
 		d = &b.updates
-		d.args = append(d.grow(len(b.writes)), id, old, c.baseToken, data, ver, token, status)
+		d.args = append(d.grow(len(b.writes)), id, old, c.baseToken, data, ver, token)
 	default:
 		d = &b.redefines
 		d.args = append(d.args, id, old, c.baseToken, data, ver, token, status, engine.Text(c.definition))

@@ -91,8 +91,10 @@ type Execution struct {
 	origin     *jsonDocument // what it was decoded from, or nil
 	token      string        // the commit token of the loaded version
 	tokenKnown bool
-	// baseDefinition is the definition that the row has, if tokenKnown.
+	// baseDefinition and baseStatus are what the row has in its indexed columns,
+	// if tokenKnown.
 	baseDefinition string
+	baseStatus     Status
 }
 
 // The known fields of an Execution's JSON, in the order in which a new one has them.

@@ -117,9 +117,8 @@ func distinct(in []Status) ([]Status, error) {
 }
 
 // listStatement builds the page's query, all but its last parameter, the limit.
-// Each status has two branches, one for the rows that this library wrote last
-// and one for those that others did (see statusColumn). Each walks its index from
-// the cursor and stops after a page; the branches are then merged.
+// Each status has a branch of its own, which walks the index from the cursor and
+// stops after a page; the branches are then merged.
 func listStatement(statuses []Status, q *ListQuery, after string, limit int) (string, []engine.Value) {
 	// An id that is a blob cannot be loaded, nor can a list go on behind it. Every
 	// text is less than any blob.
@@ -147,21 +146,18 @@ func listStatement(statuses []Status, q *ListQuery, after string, limit int) (st
 		conditions = append(conditions, where...)
 		args = append(args, common...)
 		args = append(args, engine.Int(int64(limit)))
-		return "SELECT * FROM (SELECT id,definition_id,version,data,quorate_status,quorate_listed FROM executions WHERE " +
+		return "SELECT * FROM (SELECT id,definition_id,version,data,quorate_status FROM executions WHERE " +
 			strings.Join(conditions, " AND ") + " ORDER BY id LIMIT ?)"
 	}
 	var branches []string
 	for _, st := range statuses {
 		args = append(args, engine.Text(string(st)))
-		branches = append(branches, branch("quorate_status=?", isListed))
-		args = append(args, engine.Text(string(st)))
-		branches = append(branches, branch("("+jsonStatus+")=?", isForeign))
+		branches = append(branches, branch("quorate_status=?"))
 	}
 	if len(statuses) == 0 {
 		branches = append(branches, branch())
 	}
-	return "SELECT id AS id,definition_id AS definition_id,version AS version," +
-		"CASE WHEN " + isListed + " THEN quorate_status ELSE " + jsonStatus + " END AS status," +
+	return "SELECT id AS id,definition_id AS definition_id,version AS version,quorate_status AS status," +
 		jsonField("outcome") + " AS outcome," + jsonField("active_path") + " AS active_path," + jsonField("parent_id") + " AS parent_id" +
 		" FROM (" + strings.Join(branches, " UNION ALL ") + ") ORDER BY id LIMIT ?", args
 }

@@ -214,10 +214,10 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 // take puts the rows of one result into the reads they are for. It returns an
 // error if the result as a whole cannot be understood.
 func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) error {
-	names := []string{"n", "version", "token", "data", "definition", "processed"}
+	names := []string{"n", "version", "token", "data", "definition", "status", "processed"}
 	switch t {
 	case sqlLoad:
-		names = names[:5]
+		names = names[:6]
 	case sqlIsProcessed:
 		names = names[:1]
 	}
@@ -255,10 +255,12 @@ func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) er
 			// The row's own definition, which others may have written differently
 			// from the JSON's.
 			e.baseDefinition, _ = row[cols[4]].Bytes()
+			status, _ := row[cols[5]].Bytes()
+			e.baseStatus = Status(status)
 		}
 		r.exec = e
 		if t == sqlLoadForEvent {
-			p, _ := row[cols[5]].Int()
+			p, _ := row[cols[6]].Int()
 			r.processed = p != 0
 		}
 	}

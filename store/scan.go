@@ -64,7 +64,10 @@ const (
 	sqlReadTrace     = `SELECT idx AS idx,entry AS entry FROM trace WHERE execution_id=? ORDER BY idx`
 )
 
-// PendingOutbox returns up to limit entries of the outbox, oldest first. Errors:
+// PendingOutbox returns up to limit entries of the outbox, oldest first. An entry
+// stays, with the same event id, until it is acknowledged, so delivery is at least
+// once; whoever reads at the same time gets the same entries. Sequence numbers are
+// never given twice and become visible in their order. Errors:
 // [ErrInvalid], [*InvalidDataError] if an entry is not an event, [ErrUnavailable],
 // [ErrClosed], the context's. Entries that are not valid are left out, each with
 // an [*InvalidDataError] in the error, and the valid ones are returned beside it.
@@ -90,8 +93,11 @@ func (s *Store) PendingOutbox(ctx context.Context, limit int) ([]OutboxEntry, er
 	return out, errors.Join(invalid...)
 }
 
-// PendingSpawns returns up to limit children to create, oldest first. Errors as
-// for [Store.PendingOutbox].
+// PendingSpawns returns up to limit children to create, oldest first. An entry
+// stays until it is acknowledged. If the child is there already, whoever created
+// it and whether or not it has finished, committing it at version 0 is a conflict
+// that changes nothing, neither of the child nor of the parent: acknowledge the
+// entry then. Errors as for [Store.PendingOutbox].
 func (s *Store) PendingSpawns(ctx context.Context, limit int) ([]SpawnEntry, error) {
 	res, cols, err := s.scan(ctx, "pending spawns", Linearizable, limit, sqlPendingSpawns, nil, "seq", "parent", "child", "root_path", "context")
 	if err != nil {

@@ -21,17 +21,16 @@ type object struct {
 }
 
 // Lists by status need an index on it, yet services in other languages write
-// only the JSON, and computing the status from the JSON costs each commit two
-// passes over the state, the old one and the new one. So our commits write the
-// status beside the JSON, with the version it is of; a row where that version is
-// not the row's own was last written by others, and only for such rows an index
-// looks into the JSON. Together the two partial indexes hold every row once.
+// only the JSON, and an index on a column computed from the JSON costs each commit
+// two passes over the state, the old one and the new one, and a page of the
+// index. So our commits write the status beside the JSON, only when it changes,
+// together with the version that it is of. Where a row's version moves without
+// that, others wrote it, and a trigger looks into the JSON for them.
 const (
 	statusColumn = `quorate_status TEXT`
 	listedColumn = `quorate_listed INTEGER NOT NULL DEFAULT -1`
-	jsonStatus   = `CASE WHEN json_valid(data) THEN json_extract(data,'$.status') END`
-	isListed     = `quorate_listed=version`
-	isForeign    = `quorate_listed<>version`
+	setListed    = `UPDATE executions SET quorate_status=CASE WHEN json_valid(data) THEN json_extract(data,'$.status') END,quorate_listed=version`
+	listTrigger  = ` ON executions WHEN new.quorate_listed<>new.version BEGIN ` + setListed + ` WHERE id=new.id; END`
 )
 
 // AUTOINCREMENT matters: a sequence number is never given twice, so a late
@@ -51,16 +50,18 @@ var schema = []object{
 	{"executions.quorate_status", `ALTER TABLE executions ADD COLUMN ` + statusColumn},
 	{"executions.quorate_listed", `ALTER TABLE executions ADD COLUMN ` + listedColumn},
 
-	{"quorate_executions_status", `CREATE INDEX IF NOT EXISTS quorate_executions_status ON executions(quorate_status,id) WHERE ` + isListed},
-	{"quorate_executions_foreign", `CREATE INDEX IF NOT EXISTS quorate_executions_foreign ON executions((` + jsonStatus + `),id) WHERE ` + isForeign},
+	{"quorate_executions_status", `CREATE INDEX IF NOT EXISTS quorate_executions_status ON executions(quorate_status,id)`},
 	{"quorate_executions_definition", `CREATE INDEX IF NOT EXISTS quorate_executions_definition ON executions(definition_id,id)`},
+	{"quorate_list_inserted", `CREATE TRIGGER IF NOT EXISTS quorate_list_inserted AFTER INSERT` + listTrigger},
+	{"quorate_list_updated", `CREATE TRIGGER IF NOT EXISTS quorate_list_updated AFTER UPDATE` + listTrigger},
 	{"quorate_timers_due", `CREATE INDEX IF NOT EXISTS quorate_timers_due ON timers(fire_at,execution_id,path)`},
 }
 
 const (
-	sqlSchemaObjects = `SELECT name AS name FROM sqlite_master WHERE type IN ('table','index')` +
+	sqlSchemaObjects = `SELECT name AS name FROM sqlite_master WHERE type IN ('table','index','trigger')` +
 		` UNION ALL SELECT 'executions.'||name FROM pragma_table_xinfo('executions')` +
 		` UNION ALL SELECT 'trace.'||name FROM pragma_table_xinfo('trace')`
+	sqlListOthers    = setListed + ` WHERE quorate_listed<>version`
 	sqlSchemaVersion = `SELECT version AS version FROM quorate_schema WHERE id=1`
 	sqlSchemaRecord  = `INSERT INTO quorate_schema(id,version) VALUES(1,?) ON CONFLICT(id) DO UPDATE SET version=excluded.version WHERE excluded.version>quorate_schema.version`
 )
@@ -72,6 +73,7 @@ const (
 // without the columns that ours would have had.
 func (s *Store) ensureSchema(ctx context.Context) error {
 	const passes = 8
+	created := false
 	pause := newPause()
 	for pass := 1; ; pass++ {
 		missing, version, err := s.missingObjects(ctx)
@@ -81,7 +83,7 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 		case version > schemaVersion:
 			return fmt.Errorf("%w: version %d was made by a newer release, this one knows up to %d", ErrSchema, version, schemaVersion)
 		case len(missing) == 0:
-			return s.recordVersion(ctx, version)
+			return s.recordVersion(ctx, version, created)
 		case pass > passes:
 			return fmt.Errorf("create schema: %w: %s is missing after it was made", ErrSchema, missing[0].name)
 		}
@@ -89,6 +91,7 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 		for i, o := range missing {
 			ddl[i] = o.ddl
 		}
+		created = true
 		var refused *engine.StatementError
 		err = s.eng.Define(ctx, ddl)
 		switch {
@@ -101,15 +104,15 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 	}
 }
 
-// recordVersion stores the version of the schema, unless the one on record will
-// do.
-func (s *Store) recordVersion(ctx context.Context, version int64) error {
-	if version == schemaVersion {
+// recordVersion stores the version of the schema and brings the rows that were
+// there before the triggers into the lists, unless both were done before.
+func (s *Store) recordVersion(ctx context.Context, version int64, created bool) error {
+	if version == schemaVersion && !created {
 		return nil
 	}
 	pause := newPause()
 	for {
-		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
+		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: sqlListOthers}, {SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
 		if err == nil {
 			return nil
 		}

@@ -131,12 +131,12 @@ var (
 		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
 			` VALUES(?1,?2,?3,?4,?5,?6,?4) ON CONFLICT(id) DO NOTHING`)
 
-	sqlUpdate = newVerdict("id,old,base,data,ver,token,status",
-		`UPDATE executions SET data=w.data,version=w.ver,commit_token=w.token,quorate_status=w.status,quorate_listed=w.ver FROM w WHERE `+isBase,
-		`UPDATE executions SET data=?4,version=?5,commit_token=?6,quorate_status=?7,quorate_listed=?5 WHERE `+isBaseSingle)
+	sqlUpdate = newVerdict("id,old,base,data,ver,token",
+		`UPDATE executions SET data=w.data,version=w.ver,commit_token=w.token,quorate_listed=w.ver FROM w WHERE `+isBase,
+		`UPDATE executions SET data=?4,version=?5,commit_token=?6,quorate_listed=?5 WHERE `+isBaseSingle)
 
-	// Assigning to an indexed column costs even if nothing changes, so the
-	// definition is assigned only where it may have changed.
+	// Assigning to an indexed column costs even if nothing changes, so status and
+	// definition are assigned only where they may have changed.
 	sqlRedefine = newVerdict("id,old,base,data,ver,token,status,definition",
 		`UPDATE executions SET definition_id=w.definition,data=w.data,version=w.ver,commit_token=w.token,quorate_status=w.status,quorate_listed=w.ver FROM w WHERE `+isBase,
 		`UPDATE executions SET definition_id=?8,data=?4,version=?5,commit_token=?6,quorate_status=?7,quorate_listed=?5 WHERE `+isBaseSingle)
@@ -158,10 +158,10 @@ var (
 	sqlPeek = newTemplate("id", `SELECT e.id AS id,e.version AS version,e.commit_token AS token FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlLoad = newTemplate("n,id",
-		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition FROM w JOIN executions e ON e.id=w.id`)
+		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,e.quorate_status AS status FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlLoadForEvent = newTemplate("n,id,event",
-		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,`+
+		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,e.quorate_status AS status,`+
 			`EXISTS(SELECT 1 FROM processed_events p WHERE p.execution_id=w.id AND p.event_id=w.event) AS processed FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlIsProcessed = newTemplate("n,id,event",

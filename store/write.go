@@ -48,9 +48,9 @@ type commitRows struct {
 	data       string
 	base       int64        // the version it was built on
 	baseToken  engine.Value // the token of that version, or null if unknown
-	// sameDefinition says that the row already has the definition, if the commit
-	// is won.
-	sameDefinition bool
+	// sameIndexes says that the row already has the definition and the status, if
+	// the commit is won.
+	sameIndexes bool
 	processed      string
 	emits          []emitRow
 	cancels        []string
@@ -102,7 +102,7 @@ func (w *Write) Next() *Execution {
 		// Our own encoding of a valid execution always decodes.
 		panic(fmt.Sprintf("store: cannot decode what was encoded: %v", err))
 	}
-	e.token, e.tokenKnown, e.baseDefinition = w.token, true, e.DefinitionID
+	e.token, e.tokenKnown, e.baseDefinition, e.baseStatus = w.token, true, e.DefinitionID, e.Status
 	return e
 }
 
@@ -131,7 +131,8 @@ func (s *Store) PrepareCommit(c *Commit) (*Write, error) {
 	r.definition, r.status, r.base, r.processed = e.DefinitionID, e.Status, e.Version, c.ProcessedEvent
 	if e.tokenKnown && e.Version > 0 {
 		r.baseToken = engine.Text(e.token)
-		r.sameDefinition = e.baseDefinition == e.DefinitionID
+		// Only a token of ours tells one row from every other.
+		r.sameIndexes = e.token != "" && e.baseDefinition == e.DefinitionID && e.baseStatus == e.Status
 	}
 	var err error
 	if r.data, err = encodeExecution(e, e.Version+1, l.MaxState); err != nil {

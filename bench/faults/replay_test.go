@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/actor"
 	"github.com/quorate/quorate/client/rqlitetest"
 	"github.com/quorate/quorate/store"
 	"github.com/quorate/quorate/store/engine"
@@ -118,7 +119,7 @@ func TestReplayedLogMakesTheSameDatabase(t *testing.T) {
 			}
 			replayed := &world{eng: eng}
 			if got := replayed.dump(t); got != want {
-				t.Errorf("replayed\n%s\nwant\n%s", got, want)
+				t.Errorf("the replayed database differs in\n%s", difference(got, want))
 			}
 			if err := eng.Close(); err != nil {
 				t.Error(err)
@@ -128,7 +129,8 @@ func TestReplayedLogMakesTheSameDatabase(t *testing.T) {
 	})
 }
 
-// openFreshOn empties the cluster and opens a store on it.
+// openFreshOn empties the cluster and opens a store on it that sends one request
+// after the other, so that they are logged in the order in which they take effect.
 func openFreshOn(t *testing.T, c *rqlitetest.Cluster) *world {
 	t.Helper()
 	for _, table := range []string{"quorate_schema", "executions", "outbox", "processed_events", "timers", "spawns", "trace"} {
@@ -136,5 +138,16 @@ func openFreshOn(t *testing.T, c *rqlitetest.Cluster) *world {
 			t.Fatal(err)
 		}
 	}
-	return openOn(t, c, nil)
+	return openOn(t, c, nil, actor.WithInFlight(1, 1))
+}
+
+// difference is the first line in which two dumps differ.
+func difference(a, b string) string {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(as), len(bs)) {
+		if as[i] != bs[i] {
+			return as[i] + "\nand\n" + bs[i]
+		}
+	}
+	return "their length"
 }

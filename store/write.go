@@ -51,12 +51,12 @@ type commitRows struct {
 	// sameIndexes says that the row already has the definition and the status, if
 	// the commit is won.
 	sameIndexes bool
-	processed      string
-	emits          []emitRow
-	cancels        []string
-	timers         []timerRow
-	children       []spawnRow
-	trace          string
+	processed   string
+	emits       []emitRow
+	cancels     []string
+	timers      []timerRow
+	children    []spawnRow
+	trace       string
 }
 
 type emitRow struct {

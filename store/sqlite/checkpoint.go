@@ -11,7 +11,7 @@ import (
 // Sizes of the write-ahead log, in pages of 4 KiB.
 const (
 	// checkpointPages is the growth of the log that is worth a checkpoint.
-	checkpointPages = 1000
+	checkpointPages = 2000
 	// restartPages is the length of the log from which on the writer has to
 	// pause, if that is what it takes to start the log anew.
 	restartPages = 2 * checkpointPages

@@ -52,6 +52,12 @@ func Open(ctx context.Context, urls []string, opts ...Option) (*Engine, error) {
 		e.Close()
 		return nil, err
 	}
+	e.rows = defaultRows
+	for _, n := range nodes.all() {
+		if n.version().before(rollbackSince) {
+			e.rows = 1
+		}
+	}
 	return e, nil
 }
 

@@ -76,6 +76,12 @@ func (a *application) run(index []int) {
 		for _, w := range writes {
 			w.uncertain = true
 		}
+		if isRefusal(err) {
+			// The database refused a statement and may not have undone those
+			// before it: sending them again could only repeat that.
+			a.unknown(index, err)
+			return
+		}
 		a.s.counters.unknown.Add(1)
 		if pause == nil {
 			pause = newPause()
@@ -169,8 +175,13 @@ func (a *application) mayPass(err error) bool {
 // splittable reports whether one of several writes may be to blame for the
 // error.
 func splittable(err error) bool {
-	var se *engine.StatementError
-	return errors.As(err, &se) || errors.Is(err, engine.ErrTooLarge) || errors.Is(err, engine.ErrProtocol)
+	return isRefusal(err) || errors.Is(err, engine.ErrTooLarge) || errors.Is(err, engine.ErrProtocol)
+}
+
+// isRefusal reports whether the database refused a statement.
+func isRefusal(err error) bool {
+	var refused *engine.StatementError
+	return errors.As(err, &refused)
 }
 
 // unknown reports writes that were sent and whose outcome cannot be learned in

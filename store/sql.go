@@ -1,7 +1,6 @@
 package store
 
 import (
-	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -184,9 +183,7 @@ func (r *rows) emit(stmts []engine.Statement, traits *engine.Traits) []engine.St
 	r.first, r.count = len(stmts), 0
 	per := max(1, min(traits.RowsPerStatement, traits.MaxParams/r.t.cols))
 	for i, k := 0, 0; i < n; i += k {
-		if k = min(per, n-i); traits.Prepares {
-			k = 1 << (bits.Len(uint(k)) - 1)
-		}
+		k = min(per, n-i)
 		stmts = append(stmts, engine.Statement{
 			SQL:       r.t.text(k),
 			Args:      r.args[i*r.t.cols : (i+k)*r.t.cols],

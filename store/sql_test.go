@@ -62,8 +62,6 @@ func TestRowsAreCutByTheEnginesLimits(t *testing.T) {
 		{"by rows", engine.Traits{MaxParams: 32766, RowsPerStatement: 5}, sqlOutbox, 11, []int{5, 5, 1}},
 		{"fewer parameters than a row has", engine.Traits{MaxParams: 2, RowsPerStatement: 5}, sqlOutbox, 2, []int{1, 1}},
 		{"none", engine.Traits{MaxParams: 100, RowsPerStatement: 5}, sqlOutbox, 0, nil},
-		{"prepared, in powers of two", engine.Traits{MaxParams: 32766, RowsPerStatement: 64, Prepares: true}, sqlOutbox, 100, []int{64, 32, 4}},
-		{"prepared, by parameters", engine.Traits{MaxParams: 6 * 7, RowsPerStatement: 64, Prepares: true}, sqlOutbox, 11, []int{4, 4, 2, 1}},
 		{"verdicts", engine.Traits{MaxParams: 32766, RowsPerStatement: 4}, sqlUpdate, 9, []int{4, 4, 1}},
 	} {
 		r := rows{t: c.tmpl}
@@ -106,7 +104,7 @@ func TestExecutionsComeLast(t *testing.T) {
 	for _, base := range []string{"create", "create", "update", "update", "redefine", "redefine"} {
 		x := NewExecution("d")
 		if base != "create" {
-			x.Version, x.token, x.tokenKnown, x.baseDefinition = 3, newToken(), true, "d"
+			x.Version, x.token, x.tokenKnown, x.baseDefinition, x.baseStatus = 3, newToken(), true, "d", x.Status
 		}
 		if base == "redefine" {
 			x.DefinitionID = "other"

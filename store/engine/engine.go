@@ -59,13 +59,11 @@ type Traits struct {
 	MaxParams int
 
 	// RowsPerStatement is how many rows a multi-row statement should carry at
-	// most.
+	// most. Where each statement's text is parsed anew, as over a network, more
+	// rows in fewer statements win. An engine that keeps prepared statements
+	// wants 1: then there are few texts, and those for one row are the cheapest
+	// to run.
 	RowsPerStatement int
-
-	// Prepares tells that the engine keeps prepared statements by their text.
-	// Statements then come with few different numbers of rows (powers of two);
-	// otherwise, since each text is parsed anew, with as many rows as fit.
-	Prepares bool
 
 	// MaxBatchBytes is the size of parameters up to which one Exec works well.
 	MaxBatchBytes int

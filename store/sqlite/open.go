@@ -213,7 +213,6 @@ func (e *Engine) Traits() engine.Traits {
 		Name:             "sqlite",
 		MaxParams:        32766,
 		RowsPerStatement: 1,
-		Prepares:         true,
 		MaxBatchBytes:    4 << 20,
 		Writers:          1,
 		Readers:          e.opts.readers,

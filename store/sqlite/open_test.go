@@ -27,7 +27,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	e := open(t, ":memory:", WithReaders(3), WithLogger(nil))
-	if got := e.Traits(); got.Name != "sqlite" || got.Readers != 3 || got.Writers != 1 || got.RowsPerStatement != 64 || !got.Prepares || got.MaxParams != 32766 || got.MaxBatchBytes != 4<<20 {
+	if got := e.Traits(); got.Name != "sqlite" || got.Readers != 3 || got.Writers != 1 || got.RowsPerStatement != 1 || got.MaxParams != 32766 || got.MaxBatchBytes != 4<<20 {
 		t.Errorf("traits %+v", got)
 	}
 	if Full.String() != "full" || Normal.String() != "normal" || Durability(9).String() != "invalid" {

@@ -116,9 +116,11 @@ type Batcher[T any] struct {
 	stats   Stats
 
 	flights []*flight[T]
-	flying  int          // items in flight
-	between int          // workers between two batches, which keep their slot
-	spare   []*flight[T] // for use by the next worker
+	flying  int           // items in flight
+	between int           // workers between two batches, which keep their slot
+	resting []*flight[T]  // whose workers have nothing to do
+	quit    chan struct{} // closed when everything is done; ends the workers
+	over    bool          // quit is closed
 
 	gathering gathering
 	gatherers []*flight[T] // whose workers gather
@@ -186,6 +188,7 @@ func New[T any](cfg Config[T]) (*Batcher[T], error) {
 		keys: make(map[string]*Ticket[T]),
 		adm:  admission{maxItems: cfg.MaxPending, maxBytes: cfg.MaxPendingBytes},
 	}
+	b.quit = make(chan struct{})
 	b.ctx, b.abort = context.WithCancelCause(context.Background())
 	return b, nil
 }

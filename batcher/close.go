@@ -88,6 +88,10 @@ func (b *Batcher[T]) finish() {
 	b.abort(ErrClosed)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.over {
+		b.over = true
+		close(b.quit)
+	}
 	for _, t := range []*time.Timer{b.timer, b.gateTimer} {
 		if t != nil {
 			t.Stop()

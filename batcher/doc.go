@@ -21,7 +21,7 @@
 //     to Flush, or through Drop (it expired, was withdrawn, or the batcher was
 //     closed before it was sent).
 //
-// The batcher knows nothing of what the items are. It has no goroutine of its
-// own: the first item of a burst starts a worker, which flushes batch after
-// batch and ends when nothing is left.
+// The batcher knows nothing of what the items are. The first item starts
+// a worker, which flushes batch after batch; there are as many workers as batches
+// in flight. Those that have nothing to do rest, and end with Close.
 package batcher

@@ -2,13 +2,14 @@ package batcher
 
 import "time"
 
-// flight is one batch on its way. It belongs to one worker at a time and is used
-// again for the next batch.
+// flight is one batch on its way. It belongs to one worker, which uses it again for
+// the next batch.
 type flight[T any] struct {
-	batch []*Ticket[T]
-	start time.Time
-	late  bool // takes much longer than usual: see gate.go
-	took  time.Duration
+	resume chan struct{} // wakes the worker, which rests
+	batch  []*Ticket[T]
+	start  time.Time
+	late   bool // takes much longer than usual: see gate.go
+	took   time.Duration
 
 	landing bool // queued is set
 	queued  int  // queue length when results began to be told
@@ -54,31 +55,31 @@ func (b *Batcher[T]) take(f *flight[T]) bool {
 	return true
 }
 
-// startWorkers starts as many workers as there are batches to send now.
+// startWorkers wakes or starts as many workers as there are batches to send now.
+// Workers that have nothing to do rest until the batcher is closed: a goroutine
+// that has flushed before has a stack that is large enough.
 func (b *Batcher[T]) startWorkers() {
 	for b.sendable() {
-		var f *flight[T]
-		if n := len(b.spare); n > 0 {
-			f, b.spare = b.spare[n-1], b.spare[:n-1]
-		} else {
-			f = new(flight[T])
+		n := len(b.resting)
+		if n == 0 {
+			f := &flight[T]{resume: make(chan struct{}, 1)}
+			if !b.take(f) {
+				return
+			}
+			go b.work(f)
+			continue
 		}
+		f := b.resting[n-1]
 		if !b.take(f) {
-			b.keep(f)
 			return
 		}
-		go b.work(f)
+		b.resting = b.resting[:n-1]
+		f.resume <- struct{}{}
 	}
 }
 
-// keep puts a flight that carries nothing aside for the next worker.
-func (b *Batcher[T]) keep(f *flight[T]) {
-	clear(f.batch)
-	b.spare = append(b.spare, f)
-}
-
 // work flushes the batch of f and then whatever has gathered, until nothing is
-// left to send. Between batches it keeps its slot.
+// left to send. Between batches it keeps its slot. Then it rests.
 func (b *Batcher[T]) work(f *flight[T]) {
 	for {
 		b.flush(f)
@@ -89,10 +90,16 @@ func (b *Batcher[T]) work(f *flight[T]) {
 		if ok {
 			b.startWorkers()
 		} else {
-			b.keep(f)
+			clear(f.batch)
+			b.resting = append(b.resting, f)
 		}
 		b.mu.Unlock()
-		if !ok {
+		if ok {
+			continue
+		}
+		select {
+		case <-f.resume:
+		case <-b.quit:
 			return
 		}
 	}
@@ -130,6 +137,7 @@ func (b *Batcher[T]) settle(f *flight[T], alive bool) {
 	b.flying -= len(f.batch)
 	f.took = time.Since(f.start)
 	b.measure(f.took)
+	b.gathering.cost.observe(len(f.batch), f.took)
 	for _, t := range f.batch {
 		b.remove(t)
 	}

@@ -245,7 +245,7 @@ func TestWorkerBetweenBatchesTakesWhatComes(t *testing.T) {
 		if got := fmt.Sprint(l.seen()); got != "[[0 1 2]]" {
 			t.Errorf("flushed %s", got)
 		}
-		f := new(flight[int])
+		f := &flight[int]{resume: make(chan struct{}, 1)}
 		b.mu.Lock()
 		b.between--
 		ok := b.take(f)
@@ -253,7 +253,7 @@ func TestWorkerBetweenBatchesTakesWhatComes(t *testing.T) {
 		if !ok || len(f.batch) != 2 {
 			t.Fatalf("took %d", len(f.batch))
 		}
-		b.work(f)
+		go b.work(f)
 		mustClose(t, b)
 	})
 }

@@ -6,7 +6,7 @@ import "time"
 //
 // When nothing is in flight whatever is queued goes at once. Otherwise a free
 // slot is used only for a batch worth a request of its own: one that is full, or
-// that holds at least as many items as are in flight already. So a steady load
+// that holds about as many items as are in flight already. So a steady load
 // settles at a few batches of equal size that take turns, instead of a stream of
 // small ones: each request has a fixed cost, and splitting the same items over
 // more requests lowers the throughput of all.
@@ -45,7 +45,7 @@ func (b *Batcher[T]) sendable() bool {
 			flights--
 		}
 	}
-	if flights == 0 || b.queue.len >= counted {
+	if flights == 0 || b.queue.len >= counted-counted/4 {
 		return true
 	}
 	b.watchFlights()

@@ -6,30 +6,84 @@ import (
 )
 
 // Gathering is what a worker does between two batches: it waits a moment, so that
-// the callers whose items were just done can hand in their next ones.
+// the callers whose items were just done can hand in their next ones. Callers
+// that wait for each result before they submit again are the rule.
 //
-// Callers that wait for each result before they submit again are the rule.
-// Without gathering they fall into halves that take turns, one flying while the
-// other queues, and every flight carries half of what it could. So after a flight
-// of several items the worker waits until about as many have come in as went out,
-// for at most an eighth of the time the flight took: that is what it can cost
-// those who are queued already. If few come, these callers do not submit again at
-// once, and gathering is left out for a while, longer each time. Meanwhile the
-// gate is shut for anything less than a full batch: otherwise the first caller to
-// come back would take the slot for an item of its own. A batch of one item is
-// not worth waiting after, so a lone caller never waits, nor does an idle
-// batcher.
+// With one slot, they would otherwise fall into halves that take turns, one
+// flying while the other queues. That pays the fixed cost of a flight (a sync, a
+// round trip) twice for the same items, but lets callers prepare one half while
+// the other flies. So one batch of all is better exactly if they come back within
+// the fixed cost, which is estimated from flights of different sizes: the worker
+// waits that long, at most, for about as many items as went out.
+//
+// With more slots flights overlap, and nothing is gained by one batch of all.
+// There the worker waits for half of what went out, so that neither the first
+// caller to come back takes the slot for an item of its own, nor one flight
+// grows at the cost of the others.
+//
+// If few come, these callers do not submit again at once, and gathering is left
+// out for a while, longer each time. Meanwhile the gate is shut for anything less
+// than a full batch. A batch of one item is not worth waiting after, so a lone
+// caller never waits, nor does an idle batcher.
 type gathering struct {
 	skip    int // flights to go without
 	penalty int // how many the next fruitless one will cost
+	cost    costModel
 }
 
 const (
-	gatherShare      = 8 // at most this fraction of the flight's time
+	gatherShare      = 4 // at most this fraction of the flight's time
 	gatherMin        = 50 * time.Microsecond
 	gatherMax        = 5 * time.Millisecond
 	gatherMaxPenalty = 256
 )
+
+// costModel estimates what a flight costs that carries nothing, by a least
+// squares fit of flight times against sizes in which older flights count less and
+// less. As long as the sizes hardly differ the last estimate stands.
+type costModel struct {
+	n, t, nn, nt float64 // moving averages of size, time, and their products
+	fixed        time.Duration
+	known        bool
+}
+
+const costWeight = 1.0 / 16
+
+func (c *costModel) observe(size int, took time.Duration) {
+	n, t := float64(size), float64(took)
+	if c.n == 0 {
+		c.n, c.t, c.nn, c.nt = n, t, n*n, n*t
+		return
+	}
+	c.n += (n - c.n) * costWeight
+	c.t += (t - c.t) * costWeight
+	c.nn += (n*n - c.nn) * costWeight
+	c.nt += (n*t - c.nt) * costWeight
+	variance := c.nn - c.n*c.n
+	if variance < c.n*c.n/64 {
+		return
+	}
+	perItem := max(0, (c.nt-c.n*c.t)/variance)
+	c.fixed, c.known = time.Duration(max(0, c.t-perItem*c.n)), true
+}
+
+// expect returns how many items should be queued after the batch of f, counted
+// from how many, and how long they are worth waiting for.
+func (b *Batcher[T]) expect(f *flight[T]) (from, target int, d time.Duration) {
+	n := len(f.batch)
+	from, d = b.queue.len, min(f.took/gatherShare, gatherMax)
+	if f.landing {
+		from = f.queued
+	}
+	if b.cfg.InFlight > 1 {
+		target = min((n+1)/2, b.cfg.MaxItems)
+		return min(from, target), target, d
+	}
+	if c := &b.gathering.cost; c.known {
+		d = min(d, c.fixed)
+	}
+	return from, min(from+n-n/16, b.cfg.MaxItems), d
+}
 
 // Landing may be called by Flush, once, when it is about to tell callers the
 // results of its batch. From there on submissions count as theirs; without it,
@@ -46,18 +100,12 @@ func (b *Batcher[T]) Landing(batch []*Ticket[T]) {
 
 // gather waits for the items that are expected after the batch of f.
 func (b *Batcher[T]) gather(f *flight[T]) {
-	n := len(f.batch)
-	if n < 2 {
-		return
-	}
-	d := min(f.took/gatherShare, gatherMax)
 	b.mu.Lock()
-	from := b.queue.len
-	if f.landing {
-		from = f.queued
-	}
-	target := min(from+n-n/16, b.cfg.MaxItems)
+	from, target, d := b.expect(f)
 	switch {
+	case len(f.batch) < 2:
+		b.mu.Unlock()
+		return
 	case b.closed || b.full() || b.queue.len >= target:
 		b.mu.Unlock()
 		return

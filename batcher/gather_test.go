@@ -61,17 +61,50 @@ func closedLoop(t *testing.T, callers, rounds int, flush, think time.Duration, i
 	return took, batches
 }
 
-// Callers that come back at once share one batch instead of falling into halves
-// that take turns.
-func TestCallersThatComeBackShareABatch(t *testing.T) {
+// Callers that come back at once share one batch if there is one slot, and lose
+// nothing to overlapping ones if there are more.
+func TestCallersThatComeBackShareFlights(t *testing.T) {
 	for _, inFlight := range []int{1, 4} {
 		synctest.Test(t, func(t *testing.T) {
-			const callers, rounds = 32, 50
-			_, batches := closedLoop(t, callers, rounds, 2*time.Millisecond, 0, inFlight)
-			if batches > rounds*5/4 {
-				t.Errorf("InFlight %d: %d batches for %d rounds", inFlight, batches, rounds)
+			const callers, rounds, flush = 32, 50, 2 * time.Millisecond
+			took, batches := closedLoop(t, callers, rounds, flush, 0, inFlight)
+			if inFlight == 1 && batches > rounds*5/4 {
+				t.Errorf("%d batches for %d rounds", batches, rounds)
+			}
+			if took > rounds*flush*3/2 {
+				t.Errorf("InFlight %d: %v for %d rounds of %v", inFlight, took, rounds, flush)
+			}
+			if batches > rounds*4 {
+				t.Errorf("InFlight %d: %d batches for %d rounds of %d callers", inFlight, batches, rounds, callers)
 			}
 		})
+	}
+}
+
+// Where a flight costs little but for what it carries, callers are not kept
+// waiting for each other.
+func TestNoGatheringWhereFlightsHaveNoFixedCost(t *testing.T) {
+	var c costModel
+	for i := range 100 {
+		n := 1 + i%50
+		c.observe(n, time.Duration(n)*time.Millisecond)
+	}
+	if !c.known || c.fixed > time.Millisecond {
+		t.Errorf("fixed cost %v, want none", c.fixed)
+	}
+	for i := range 100 {
+		n := 1 + i%50
+		c.observe(n, 20*time.Millisecond+time.Duration(n)*time.Millisecond)
+	}
+	if c.fixed < 19*time.Millisecond || c.fixed > 21*time.Millisecond {
+		t.Errorf("fixed cost %v, want 20ms", c.fixed)
+	}
+	before := c.fixed
+	for range 1000 {
+		c.observe(50, 70*time.Millisecond) // sizes that do not differ tell nothing
+	}
+	if d := c.fixed - before; d < -time.Millisecond || d > time.Millisecond {
+		t.Errorf("fixed cost %v after flights of one size", c.fixed)
 	}
 }
 

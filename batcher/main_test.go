@@ -167,8 +167,8 @@ func verify[T any](t testing.TB, b *Batcher[T]) {
 	if queued > expired && len(b.flights)+b.between == 0 {
 		t.Errorf("%d items wait although nothing is in flight", queued-expired)
 	}
-	if len(b.spare) > b.cfg.InFlight {
-		t.Errorf("%d spare flights", len(b.spare))
+	if len(b.resting)+len(b.flights)+b.between > b.cfg.InFlight {
+		t.Errorf("%d workers rest", len(b.resting))
 	}
 }
 

@@ -13,6 +13,8 @@ demo: ## Drive a fleet of orders on embedded SQLite and verify the result (no se
 
 .PHONY: test
 test: ## Run all tests with the race detector; set RQLITED=/path/to/rqlited for real clusters too
+	@if [ -z "$$RQLITED" ] && ! command -v rqlited >/dev/null 2>&1; then \
+		echo "note: no rqlited on PATH or in RQLITED, so tests on real clusters are skipped; set RQLITED=/path/to/rqlited to run them"; fi
 	$(GO) test -race ./...
 
 .PHONY: lint

@@ -63,6 +63,8 @@ func childTask(task, path string) (answer string, err error) {
 		answer = "ok"
 	case "claim":
 		answer, err = childClaim(ctx, s)
+	case "thousand":
+		answer, err = childThousand(ctx, s)
 	case "contend":
 		answer, err = childContend(ctx, s)
 	case "emit":
@@ -134,6 +136,37 @@ func childContend(ctx context.Context, s *actor.Store) (string, error) {
 	}
 	wg.Wait()
 	return fmt.Sprint(wins), failed
+}
+
+// childThousand tries 1,000 commits on three executions, each built on what it has
+// just loaded.
+func childThousand(ctx context.Context, s *actor.Store) (string, error) {
+	const workers, each = 8, 125
+	won := make([]int, workers)
+	failed := make([]error, workers)
+	var wg sync.WaitGroup
+	for g := range workers {
+		wg.Go(func() {
+			for i := range each {
+				e, err := s.Load(ctx, fmt.Sprintf("a-%03d", (g+i)%3)).Await(ctx)
+				if err == nil {
+					_, err = s.Save(ctx, e).Await(ctx)
+				}
+				switch {
+				case err == nil:
+					won[g]++
+				case !errors.Is(err, store.ErrConflict):
+					failed[g] = errors.Join(failed[g], err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sum := 0
+	for _, n := range won {
+		sum += n
+	}
+	return fmt.Sprint(sum), errors.Join(failed...)
 }
 
 // childEmit commits executions with two outbox entries each.
@@ -355,6 +388,29 @@ func TestTwoProcessesContend(t *testing.T) {
 	}
 	if got := w.consistent(t); got != won+5 {
 		t.Errorf("the versions add up to %d after %d commits", got, won+5)
+	}
+}
+
+// Two processes try 1,000 commits each on three executions of one file: every
+// answer is success or conflict, and the versions are the successes.
+func TestTwoProcessesWithAThousandCommitsEach(t *testing.T) {
+	path := tempDB(t)
+	w := openFile(t, path, nil)
+	w.create(t, ids("a", 3)...)
+	procs := []*process{spawn(t, "thousand"), spawn(t, "thousand")}
+	for _, p := range procs {
+		p.send(path)
+	}
+	won := int64(3)
+	for _, p := range procs {
+		n, answer := int64(0), p.receive()
+		if _, err := fmt.Sscan(answer, &n); err != nil || n == 0 {
+			t.Errorf("a process answered %q", answer)
+		}
+		won += n
+	}
+	if got := w.number(t, "SELECT sum(version) FROM executions"); got != won {
+		t.Errorf("the versions add up to %d after %d commits", got, won)
 	}
 }
 

@@ -241,3 +241,34 @@ func TestCommitsOnConnectionsThatClose(t *testing.T) {
 		}
 	})
 }
+
+// The state travels once, however much goes with it.
+func TestStateTravelsOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const size = 100 << 10
+		e := execution("large")
+		if err := e.Context.Set("mark", "the-state-"+strings.Repeat("x", size)); err != nil {
+			t.Fatal(err)
+		}
+		w.c.ResetLog()
+		for range 2 { // creating and updating
+			c := full(e)
+			for i := range 4 {
+				c.Emits = append(c.Emits, store.Emit{Event: event(fmt.Sprint("more/", e.Version, i), e.ID)})
+			}
+			e = await(t, w.s.Commit(t.Context(), c)).Execution()
+		}
+		requests := w.c.LogOf(rqlitetest.KindExecute)
+		if len(requests) != 2 {
+			t.Fatalf("%d requests for two commits", len(requests))
+		}
+		for _, r := range requests {
+			if n := strings.Count(string(r.Body), "the-state-"); n != 1 {
+				t.Errorf("the state is in the request %d times", n)
+			}
+			if n := len(r.Body); n > size+8<<10 {
+				t.Errorf("%d bytes for a state of %d", n, size)
+			}
+		}
+	})
+}

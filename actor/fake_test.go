@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -92,11 +93,11 @@ func kindOf(s engine.Statement) string {
 // singleColumns names the parameters of statements for one row, which have no
 // WITH clause.
 var singleColumns = map[string]string{
-	"INSERT INTO executions(":                 "id,definition,data,ver,token,status",
-	"UPDATE executions SET data":              "id,old,base,data,ver,token",
-	"UPDATE executions SET definition_id":     "id,old,base,data,ver,token,status,definition",
-	"INSERT INTO processed_events(":           "id,old,base,event",
-	"INSERT INTO outbox(":                     "ord,id,old,base,target,event",
+	"INSERT INTO executions(":                 "id,definition,data,token,status",
+	"UPDATE executions SET data":              "id,at,data,token",
+	"UPDATE executions SET definition_id":     "id,at,data,token,status,definition",
+	"INSERT INTO processed_events(":           "id,at,event",
+	"INSERT INTO outbox(":                     "ord,id,at,target,event",
 	" AS processed FROM executions":           "n,id,event",
 	"AS status FROM executions e":             "n,id",
 	"e.commit_token AS token FROM executions": "id",
@@ -220,8 +221,12 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 		event := id + " " + text(w["event"])
 		switch kind {
 		case "commit":
-			old := number(w["old"])
-			base, known := w["base"].Text()
+			old, base, known := number(w["at"]), "", false
+			if at, ok := w["at"].Text(); ok {
+				v, token, _ := strings.Cut(at, ":")
+				old, _ = strconv.ParseInt(v, 10, 64)
+				base, known = token, true
+			}
 			if old == 0 && there || old > 0 && (row.version != old || known && row.token != base) {
 				continue
 			}
@@ -229,7 +234,7 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 			if d, assigned := w["definition"]; assigned {
 				definition, status = text(d), text(w["status"])
 			}
-			f.rows[id] = fakeRow{version: number(w["ver"]), token: text(w["token"]), data: text(w["data"]), definition: definition, status: status}
+			f.rows[id] = fakeRow{version: old + 1, token: text(w["token"]), data: text(w["data"]), definition: definition, status: status}
 			res.RowsAffected++
 			if s.Returning {
 				res.Values = append(res.Values, w["id"])

@@ -92,7 +92,7 @@ func (e *nullEngine) parametersOf(sql string) parameters {
 		return p.(parameters)
 	}
 	names := strings.Split(list, ",")
-	p := parameters{len(names), slices.Index(names, "id"), slices.Index(names, "old"), slices.Index(names, "data")}
+	p := parameters{len(names), slices.Index(names, "id"), slices.Index(names, "at"), slices.Index(names, "data")}
 	e.params.Store(strings.Clone(list), p)
 	return p
 }
@@ -101,9 +101,9 @@ func (e *nullEngine) parametersOf(sql string) parameters {
 // here.
 func singleRow(sql string) string {
 	for _, s := range [...]struct{ part, names string }{
-		{"INSERT INTO executions(", "id,definition,data,ver,token,status"},
-		{"UPDATE executions SET definition_id", "id,old,base,data,ver,token,status,definition"},
-		{"UPDATE executions SET data", "id,old,base,data,ver,token"},
+		{"INSERT INTO executions(", "id,definition,data,token,status"},
+		{"UPDATE executions SET definition_id", "id,at,data,token,status,definition"},
+		{"UPDATE executions SET data", "id,at,data,token"},
 		{" AS processed FROM executions", "n,id,event"},
 		{" AS status FROM executions e", "n,id"},
 	} {

@@ -168,7 +168,7 @@ func rawStatements(data *dataset, rows []row) []engine.Statement {
 				trims = append(trims, id, engine.Int(r.traceIdx-traceKept))
 			}
 		}
-		updates = append(updates, id, old, engine.Text(r.data), engine.Int(r.old+1), engine.Text(r.token))
+		updates = append(updates, id, old, engine.Text(r.data), engine.Text(r.token))
 	}
 	var stmts []engine.Statement
 	add := func(columns string, args []engine.Value, body string) {
@@ -184,6 +184,6 @@ func rawStatements(data *dataset, rows []row) []engine.Statement {
 	add("id,old,child,root_path,context", spawns, "INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context"+at)
 	add("id,old,idx,entry", traces, "INSERT INTO trace(execution_id,idx,entry) SELECT w.id,w.idx,w.entry"+at)
 	add("id,idx", trims, "DELETE FROM trace WHERE (execution_id,idx) IN (SELECT w.id,w.idx FROM w)")
-	add("id,old,data,ver,token", updates, "UPDATE executions SET data=w.data,version=w.ver,commit_token=w.token,quorate_listed=w.ver FROM w WHERE executions.id=w.id AND executions.version=w.old")
+	add("id,old,data,token", updates, "UPDATE executions SET data=w.data,version=w.old+1,commit_token=w.token,quorate_listed=w.old+1 FROM w WHERE executions.id=w.id AND executions.version=w.old")
 	return stmts
 }

@@ -71,42 +71,43 @@ func (r *rows) addSeqs(seqs []int64) {
 
 func (b *batch) addCommit(w *Write, keep int64) {
 	c := w.commit
-	id, old := engine.Text(w.id), engine.Int(c.base)
+	token, known := c.baseToken.Text()
+	id, at := engine.Text(w.id), expectation(c.base, token, known)
 	for i := range c.emits {
-		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())), id, old, c.baseToken, c.emits[i].target, engine.Text(c.emits[i].event))
+		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())), id, at, c.emits[i].target, engine.Text(c.emits[i].event))
 	}
 	if c.processed != "" {
-		b.processed.args = append(b.processed.args, id, old, c.baseToken, engine.Text(c.processed))
+		b.processed.args = append(b.processed.args, id, at, engine.Text(c.processed))
 	}
 	for _, path := range c.cancels {
-		b.cancels.args = append(b.cancels.args, id, old, c.baseToken, engine.Text(path))
+		b.cancels.args = append(b.cancels.args, id, at, engine.Text(path))
 	}
 	for _, t := range c.timers {
-		b.schedules.args = append(b.schedules.args, id, old, c.baseToken, engine.Text(t.path), engine.Float(t.fireAt))
+		b.schedules.args = append(b.schedules.args, id, at, engine.Text(t.path), engine.Float(t.fireAt))
 	}
 	for i := range c.children {
 		sp := &c.children[i]
-		b.spawns.args = append(b.spawns.args, engine.Int(int64(b.spawns.len())), id, old, c.baseToken,
+		b.spawns.args = append(b.spawns.args, engine.Int(int64(b.spawns.len())), id, at,
 			engine.Text(sp.child), engine.Text(sp.rootPath), engine.Text(sp.context))
 	}
 	if c.trace != "" {
-		b.traces.args = append(b.traces.args, id, old, c.baseToken, engine.Text(c.trace))
+		b.traces.args = append(b.traces.args, id, at, engine.Text(c.trace))
 		if keep > 0 {
-			b.trims.args = append(b.trims.args, id, old, c.baseToken, engine.Int(keep))
+			b.trims.args = append(b.trims.args, id, at, engine.Int(keep))
 		}
 	}
-	data, ver, token, status := engine.Text(c.data), engine.Int(c.base+1), engine.Text(w.token), engine.Text(string(c.status))
+	data, own, status := engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.status))
 	var d *decisions
 	switch {
 	case c.base == 0:
 		d = &b.creates
-		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.definition), data, ver, token, status)
+		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.definition), data, own, status)
 	case c.sameIndexes:
 		d = &b.updates
-		d.args = append(d.grow(len(b.writes)), id, old, c.baseToken, data, ver, token)
+		d.args = append(d.grow(len(b.writes)), id, at, data, own)
 	default:
 		d = &b.redefines
-		d.args = append(d.args, id, old, c.baseToken, data, ver, token, status, engine.Text(c.definition))
+		d.args = append(d.args, id, at, data, own, status, engine.Text(c.definition))
 	}
 	d.commits = append(d.commits, len(b.commits))
 }

@@ -77,68 +77,79 @@ func (t *template) text(n int) string {
 	return b.String()
 }
 
-// guard holds for a row of w when its commit will win: the
-// execution is at the version the commit was built on, and, where that is known,
-// carries the token of the commit that made that version; or version 0 was
-// expected and there is no row.
+// guard holds for a row of w when its commit will win: the execution is at the
+// version the commit was built on, and, where that is known, carries the token of
+// the commit that made that version; or version 0 was expected and there is no
+// row. What is expected is in one parameter: see expectation.
 //
 // Every side write tests it before the row itself is written, in the same
-// transaction. So it is true exactly for winners, it ships three small parameters
+// transaction. So it is true exactly for winners, it ships two small parameters
 // instead of the state, and the same request sent a second time does nothing at
 // all, since the row has moved on.
-const guard = `CASE WHEN w.old=0 THEN NOT EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id)` +
-	` ELSE EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id AND e.version=w.old AND (w.base IS NULL OR e.commit_token=w.base)) END`
+const guard = `CASE WHEN w.at=0 THEN NOT EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id)` +
+	` ELSE EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id AND (w.at=e.version||':'||e.commit_token OR w.at=e.version)) END`
 
 // isBase is the guard's second case, for the update of the row itself.
 const (
-	isBase       = `executions.id=w.id AND executions.version=w.old AND (w.base IS NULL OR executions.commit_token=w.base)`
-	isBaseSingle = `id=?1 AND version=?2 AND (?3 IS NULL OR commit_token=?3)`
+	isBase       = `executions.id=w.id AND (w.at=executions.version||':'||executions.commit_token OR w.at=executions.version)`
+	isBaseSingle = `id=?1 AND (?2=version||':'||commit_token OR ?2=version)`
 )
+
+// expectation is what the guard compares the row with: 0 for none, the version as
+// an integer, or version and token as one text. A parameter less for each row
+// counts: where a cluster decodes, logs and binds each of them on every node,
+// parameters are much of what a small row costs.
+func expectation(version int64, token string, known bool) engine.Value {
+	if version == 0 || !known {
+		return engine.Int(version)
+	}
+	return engine.Text(strconv.FormatInt(version, 10) + ":" + token)
+}
 
 // Time, ids and random values are always parameters: rqlite rewrites SQL's own
 // functions for them in some places and lets nodes differ in others.
 var (
-	sqlOutbox = newTemplate("ord,id,old,base,target,event",
+	sqlOutbox = newTemplate("ord,id,at,target,event",
 		`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guard+` ORDER BY w.ord`)
 
-	sqlProcessed = newTemplate("id,old,base,event",
+	sqlProcessed = newTemplate("id,at,event",
 		`INSERT INTO processed_events(execution_id,event_id) SELECT w.id,w.event FROM w WHERE `+guard+
 			` ON CONFLICT(execution_id,event_id) DO NOTHING`)
 
-	sqlCancel = newTemplate("id,old,base,path",
+	sqlCancel = newTemplate("id,at,path",
 		`DELETE FROM timers WHERE (execution_id,path) IN (SELECT w.id,w.path FROM w WHERE `+guard+`)`)
 
-	sqlSchedule = newTemplate("id,old,base,path,fire_at",
+	sqlSchedule = newTemplate("id,at,path,fire_at",
 		`INSERT INTO timers(execution_id,path,fire_at) SELECT w.id,w.path,w.fire_at FROM w WHERE `+guard+
 			` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`)
 
-	sqlSpawn = newTemplate("ord,id,old,base,child,root_path,context",
+	sqlSpawn = newTemplate("ord,id,at,child,root_path,context",
 		`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guard+` ORDER BY w.ord`)
 
-	sqlTrace = newTemplate("id,old,base,entry",
+	sqlTrace = newTemplate("id,at,entry",
 		`INSERT INTO trace(execution_id,idx,entry) SELECT w.id,coalesce((SELECT max(t.idx)+1 FROM trace t WHERE t.execution_id=w.id),0),w.entry FROM w WHERE `+guard)
 
-	sqlTrim = newTemplate("id,old,base,keep",
+	sqlTrim = newTemplate("id,at,keep",
 		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
 			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep WHERE `+guard+`)`)
 
 	// The row itself comes last. Which statement it is depends on what the commit
 	// expects; each is true to the guard.
-	sqlCreate = newVerdict("id,definition,data,ver,token,status",
+	sqlCreate = newVerdict("id,definition,data,token,status",
 		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
-			` SELECT w.id,w.definition,w.data,w.ver,w.token,w.status,w.ver FROM w WHERE true ON CONFLICT(id) DO NOTHING`,
+			` SELECT w.id,w.definition,w.data,1,w.token,w.status,1 FROM w WHERE true ON CONFLICT(id) DO NOTHING`,
 		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
-			` VALUES(?1,?2,?3,?4,?5,?6,?4) ON CONFLICT(id) DO NOTHING`)
+			` VALUES(?1,?2,?3,1,?4,?5,1) ON CONFLICT(id) DO NOTHING`)
 
-	sqlUpdate = newVerdict("id,old,base,data,ver,token",
-		`UPDATE executions SET data=w.data,version=w.ver,commit_token=w.token,quorate_listed=w.ver FROM w WHERE `+isBase,
-		`UPDATE executions SET data=?4,version=?5,commit_token=?6,quorate_listed=?5 WHERE `+isBaseSingle)
+	sqlUpdate = newVerdict("id,at,data,token",
+		`UPDATE executions SET data=w.data,version=executions.version+1,commit_token=w.token,quorate_listed=executions.version+1 FROM w WHERE `+isBase,
+		`UPDATE executions SET data=?3,version=version+1,commit_token=?4,quorate_listed=version+1 WHERE `+isBaseSingle)
 
 	// Assigning to an indexed column costs even if nothing changes, so status and
 	// definition are assigned only where they may have changed.
-	sqlRedefine = newVerdict("id,old,base,data,ver,token,status,definition",
-		`UPDATE executions SET definition_id=w.definition,data=w.data,version=w.ver,commit_token=w.token,quorate_status=w.status,quorate_listed=w.ver FROM w WHERE `+isBase,
-		`UPDATE executions SET definition_id=?8,data=?4,version=?5,commit_token=?6,quorate_status=?7,quorate_listed=?5 WHERE `+isBaseSingle)
+	sqlRedefine = newVerdict("id,at,data,token,status,definition",
+		`UPDATE executions SET definition_id=w.definition,data=w.data,version=executions.version+1,commit_token=w.token,quorate_status=w.status,quorate_listed=executions.version+1 FROM w WHERE `+isBase,
+		`UPDATE executions SET definition_id=?6,data=?3,version=version+1,commit_token=?4,quorate_status=?5,quorate_listed=version+1 WHERE `+isBaseSingle)
 
 	sqlDeleteTimer = newTemplate("id,path,fire_at",
 		`DELETE FROM timers WHERE (execution_id,path,fire_at) IN (SELECT w.id,w.path,w.fire_at FROM w)`)

@@ -58,7 +58,7 @@ func TestRowsAreCutByTheEnginesLimits(t *testing.T) {
 	}{
 		{"one each", engine.Traits{MaxParams: 100, RowsPerStatement: 1}, sqlOutbox, 3, []int{1, 1, 1}},
 		{"all in one", engine.Traits{MaxParams: 100, RowsPerStatement: 64}, sqlOutbox, 16, []int{16}},
-		{"by parameters", engine.Traits{MaxParams: 20, RowsPerStatement: 64}, sqlOutbox, 8, []int{3, 3, 2}},
+		{"by parameters", engine.Traits{MaxParams: 15, RowsPerStatement: 64}, sqlOutbox, 8, []int{3, 3, 2}},
 		{"by rows", engine.Traits{MaxParams: 32766, RowsPerStatement: 5}, sqlOutbox, 11, []int{5, 5, 1}},
 		{"fewer parameters than a row has", engine.Traits{MaxParams: 2, RowsPerStatement: 5}, sqlOutbox, 2, []int{1, 1}},
 		{"none", engine.Traits{MaxParams: 100, RowsPerStatement: 5}, sqlOutbox, 0, nil},

@@ -224,11 +224,16 @@ func (l *lane[K, V]) fail(op *readOp[K, V], err error) {
 // overdue fails a read whose time has passed in flight, and ends the flight if
 // that leaves it without anybody who waits.
 func (l *lane[K, V]) overdue(op *readOp[K, V]) {
-	l.fail(op, unsent("read", errReadOverdue))
+	// Under one lock, so that nobody who leaves meanwhile thinks that the flight
+	// still has somebody.
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	waiters := l.retire(op)
 	if op.live > 0 {
 		op.live = 0
 		l.desert(op)
+	}
+	l.mu.Unlock()
+	for _, w := range waiters {
+		w.deliver(*new(V), unsent("read", errReadOverdue))
 	}
 }

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -53,8 +54,26 @@ func newReadLane(s *store.Store, cfg *config) (*lane[readKey, *store.Read], erro
 		for i, op := range ops {
 			reads[i] = op.value
 		}
-		s.Fetch(ctx, reads, report)
+		fetchSplit(ctx, s, reads, 0, report)
 	})
+}
+
+// fetchSplit sends reads in one request, and in two if the answer is too large for
+// one. The reads of a lane need not be of one state.
+func fetchSplit(ctx context.Context, s *store.Store, reads []*store.Read, first int, report func(int, error)) {
+	tooLarge := false
+	s.Fetch(ctx, reads, func(i int, err error) {
+		if len(reads) > 1 && errors.Is(err, store.ErrTooLarge) {
+			tooLarge = true
+			return
+		}
+		report(first+i, err)
+	})
+	if tooLarge {
+		half := len(reads) / 2
+		fetchSplit(ctx, s, reads[:half], first, report)
+		fetchSplit(ctx, s, reads[half:], first+half, report)
+	}
 }
 
 func submitRead[T any](ctx context.Context, s *Store, key readKey, of func(*store.Read) T, r *store.Read, err error) *Future[T] {

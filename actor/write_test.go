@@ -347,7 +347,7 @@ func TestDeafEngine(t *testing.T) {
 		wantErr(t, c, store.ErrOutcomeUnknown, context.DeadlineExceeded)
 		wantErr(t, ack, context.DeadlineExceeded)
 		wantErr(t, l, store.ErrUnavailable, context.DeadlineExceeded)
-		if d := time.Since(start); d != 30*time.Second {
+		if d := time.Since(start); d != 30250*time.Millisecond {
 			t.Errorf("after %v", d)
 		}
 		g.open()
@@ -657,4 +657,22 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v", s.Stats())
 		}
 	})
+}
+
+// An engine that gives up at the time limit with a definite answer is believed:
+// nothing was sent, so nothing is unknown.
+func TestDefiniteRefusalAtTheTimeLimit(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			s := newStore(t, f)
+			f.setScript(func(ctx context.Context, _ *request) error {
+				<-ctx.Done()
+				return &engine.Error{Op: "exec", Outcome: engine.NotApplied, Reason: engine.ErrUnavailable, Err: ctx.Err()}
+			})
+			c := s.Save(t.Context(), execution("a"))
+			wantErr(t, c, store.ErrUnavailable, engine.ErrNotApplied, context.DeadlineExceeded)
+			mustClose(t, s)
+		})
+	}
 }

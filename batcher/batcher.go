@@ -41,7 +41,7 @@ type Config[T any] struct {
 
 	// Limit is the time an item may take from submission to the end of its
 	// flush. A queued item that exceeds it is given to Drop with ErrExpired, one
-	// in flight to Overdue. Default: no limit.
+	// in flight, a moment later (a tenth of Limit, 250 ms at most), to Overdue. Default: no limit.
 	Limit time.Duration
 
 	// Flush handles a batch. It is called on a worker goroutine, never with an

@@ -5,7 +5,7 @@
 // by items and bytes, and at most a set number of them are being flushed at any
 // time. The rules:
 //
-//   - An idle batcher sends at once. There is no linger: while a batch is in
+//   - An idle batcher sends at once. There is no fixed linger: while a batch is in
 //     flight the next one gathers, and that alone makes batches under load.
 //     Another one goes beside it only if it is full or holds at least as many
 //     items, so that a free slot does not make small batches. A batch in flight
@@ -23,5 +23,5 @@
 //
 // The batcher knows nothing of what the items are. The first item starts
 // a worker, which flushes batch after batch; there are as many workers as batches
-// in flight. Those that have nothing to do rest, and end with Close.
+// in flight. Those that have nothing to do rest, and end when Close is done.
 package batcher

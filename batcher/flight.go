@@ -141,6 +141,7 @@ func (b *Batcher[T]) settle(f *flight[T], alive bool) {
 	for _, t := range f.batch {
 		b.remove(t)
 	}
+	b.gathered() // items whose key was in flight are ready now
 	if alive {
 		b.between++
 	} else {

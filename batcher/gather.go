@@ -147,9 +147,11 @@ func (b *Batcher[T]) gather(f *flight[T]) {
 	case <-f.wake: // it came together with the timer
 	default:
 	}
-	if 2*(b.queue.len-from) >= target-from {
+	switch got, hoped := b.queue.len-from, target-from; {
+	case got < 0: // another worker took them
+	case 2*got >= hoped:
 		b.gathering.penalty = 0
-	} else {
+	default:
 		b.gathering.penalty = min(max(2*b.gathering.penalty, 4), gatherMaxPenalty)
 		b.gathering.skip = b.gathering.penalty
 	}

@@ -17,6 +17,11 @@ func (b *Batcher[T]) arm(deadline time.Time) {
 	}
 }
 
+// grace is how much longer than their limit items in flight may take, so that a
+// flight that has the same limit, and perhaps a definite outcome, can tell it
+// first.
+func (b *Batcher[T]) grace() time.Duration { return min(b.cfg.Limit/10, 250*time.Millisecond) }
+
 // expire handles the items whose time limit has passed: those still queued are
 // dropped, those in flight are reported once.
 func (b *Batcher[T]) expire() {
@@ -24,7 +29,8 @@ func (b *Batcher[T]) expire() {
 	b.mu.Lock()
 	b.armed = false
 	b.telling++
-	now := time.Now()
+	now, grace := time.Now(), b.grace()
+	var waiting *Ticket[T] // the oldest in flight that still has its grace
 	t := b.age.head
 	for t != nil && !t.deadline.After(now) {
 		next := t.ageNext
@@ -32,13 +38,19 @@ func (b *Batcher[T]) expire() {
 		case t.state != inFlight:
 			b.drop(t)
 			dropped = append(dropped, t)
-		case !t.overdue:
+		case t.overdue:
+		case !t.deadline.Add(grace).After(now):
 			t.overdue = true
 			overdue = append(overdue, t)
+		case waiting == nil:
+			waiting = t
 		}
 		t = next
 	}
-	if t != nil {
+	switch {
+	case waiting != nil && (t == nil || waiting.deadline.Add(grace).Before(t.deadline)):
+		b.arm(waiting.deadline.Add(grace))
+	case t != nil:
 		b.arm(t.deadline)
 	}
 	b.startWorkers()

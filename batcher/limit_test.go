@@ -30,10 +30,15 @@ func TestLimit(t *testing.T) {
 		pass(time.Millisecond)
 		synctest.Wait()
 		dropped, overdue = l.told()
-		if len(dropped) != 2 || dropped[1] != ErrExpired || dropped[2] != ErrExpired || overdue[0] != 1 {
+		if len(dropped) != 2 || dropped[1] != ErrExpired || dropped[2] != ErrExpired || len(overdue) != 0 {
 			t.Errorf("at the limit: dropped %v, overdue %v", dropped, overdue)
 		}
-		pass(600 * time.Millisecond)
+		pass(100 * time.Millisecond)
+		synctest.Wait()
+		if _, overdue = l.told(); overdue[0] != 1 {
+			t.Errorf("a moment after the limit: overdue %v", overdue)
+		}
+		pass(500 * time.Millisecond)
 		synctest.Wait()
 		dropped, overdue = l.told()
 		if dropped[3] != ErrExpired || overdue[0] != 1 {

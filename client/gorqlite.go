@@ -52,8 +52,12 @@ func (e *Engine) Define(ctx context.Context, ddl []string) error {
 		left[i] = i
 	}
 	pause := newRetryBackOff()
+	var unsure error // an earlier attempt ended with this, and may have been applied
 	for len(left) > 0 {
 		if ctx.Err() != nil {
+			if unsure != nil {
+				return unsure
+			}
 			return &engine.Error{Op: "define", Outcome: engine.NotApplied, Err: context.Cause(ctx)}
 		}
 		stmts := make([]string, len(left))
@@ -71,7 +75,14 @@ func (e *Engine) Define(ctx context.Context, ddl []string) error {
 			return closedFailure().toError("define", true)
 		case cause != nil:
 			// gorqlite flattens errors to text; this is the one that it was given.
-			if !errors.Is(cause, engine.ErrOutcomeUnknown) || ctx.Err() != nil {
+			if errors.Is(cause, engine.ErrOutcomeUnknown) {
+				unsure = cause
+			} else if unsure != nil {
+				return unsure
+			} else {
+				return cause
+			}
+			if ctx.Err() != nil {
 				return cause
 			}
 			if !e.c.sleep(ctx, pause.NextBackOff()) {

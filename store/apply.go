@@ -13,8 +13,8 @@ import (
 // Apply sends writes in one transaction and reports the verdict of each through
 // report, by its position: nil if it was applied (a commit was won), otherwise
 // the error. It reports every write exactly once, on the calling goroutine, some
-// before others are known, and returns when all are. No two of the writes may
-// be for the same execution (see [Write.Key]).
+// before others are known, and returns when all are. Of several writes for one execution (see
+// [Write.Key]) only the first is sent, the others are refused as [ErrInvalid].
 //
 // Writes fail one by one: a lost compare-and-swap is that commit's alone, and a
 // write that the database refuses is found by halving the batch, so that the
@@ -29,9 +29,17 @@ func (s *Store) Apply(ctx context.Context, writes []*Write, report func(i int, e
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errLimit)
 	defer cancel()
 	a := &application{s: s, ctx: ctx, all: writes, report: report}
-	index := make([]int, len(writes))
-	for i := range index {
-		index[i] = i
+	index := make([]int, 0, len(writes))
+	seen := make(map[string]struct{}, len(writes))
+	for i, w := range writes {
+		if w.id != "" {
+			if _, twice := seen[w.id]; twice {
+				report(i, &InvalidError{Field: "writes", Reason: "hold a second write of one execution"})
+				continue
+			}
+			seen[w.id] = struct{}{}
+		}
+		index = append(index, i)
 	}
 	a.run(index)
 }

@@ -303,3 +303,23 @@ func TestSequenceNumbersStayUnknownWhereCountsDoNotAdd(t *testing.T) {
 		}
 	}
 }
+
+// Of several writes for one execution only the first is sent.
+func TestSecondWriteOfAnExecutionIsRefused(t *testing.T) {
+	eng := &fakeEngine{traits: fakeTraits}
+	eng.exec = func(_ int, stmts []engine.Statement) ([]engine.Result, error) { return returned(stmts, "a", "b"), nil }
+	s := fakeStore(eng)
+	errs := fakeApply(t, t.Context(), s, fakeWrites(t, s, "a", "b", "a"))
+	if errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], ErrInvalid) {
+		t.Errorf("%v", errs)
+	}
+	if eng.execs != 1 {
+		t.Errorf("%d requests", eng.execs)
+	}
+}
+
+func TestZeroCommitted(t *testing.T) {
+	if c := (Committed{}); c.Execution() != nil || c.Ref() != (CommitRef{}) {
+		t.Error("a zero Committed has an execution or an identity")
+	}
+}

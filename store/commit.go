@@ -90,11 +90,22 @@ type Committed struct {
 }
 
 // Ref returns the commit's identity.
-func (c Committed) Ref() CommitRef { return c.write.Ref() }
+func (c Committed) Ref() CommitRef {
+	if c.write == nil {
+		return CommitRef{}
+	}
+	return c.write.Ref()
+}
 
 // Execution returns the state as it was committed, at its new version, ready to
-// build the next commit on. Each call returns a copy of its own.
-func (c Committed) Execution() *Execution { return c.write.Next() }
+// build the next commit on. Each call returns a copy of its own. It returns nil
+// for a zero Committed, which [Store.Update] returns for [ErrSkip].
+func (c Committed) Execution() *Execution {
+	if c.write == nil {
+		return nil
+	}
+	return c.write.Next()
+}
 
 // SeqRange is a run of sequence numbers without gaps.
 type SeqRange struct {

@@ -29,7 +29,7 @@ var (
 	ErrUnavailable = engine.ErrUnavailable
 	// ErrOverloaded: too much is waiting already; nothing was sent.
 	ErrOverloaded = errors.New("overloaded")
-	// ErrClosed: the store is closed; nothing was sent.
+	// ErrClosed: the store is closed; nothing was written.
 	ErrClosed = engine.ErrClosed
 	// ErrSchema: the database's schema cannot be used, such as one that a newer
 	// version of this library made.

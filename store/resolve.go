@@ -96,7 +96,13 @@ func (a *application) judge(index []int, refusal error) {
 	}
 	if len(again) > 0 {
 		if !sleep(a.ctx, newPause().NextBackOff()) {
-			a.unknown(again, nil)
+			for _, at := range again {
+				row, there := rows[a.all[at].id]
+				if !there {
+					row.version = NoVersion
+				}
+				a.reportUnknown(at, UnknownError{Found: row.version, Seen: true}, nil)
+			}
 			return
 		}
 		a.run(again)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/quorate/quorate/store/engine"
@@ -61,7 +62,10 @@ const (
 	sqlSchemaObjects = `SELECT name AS name FROM sqlite_master WHERE type IN ('table','index','trigger')` +
 		` UNION ALL SELECT 'executions.'||name FROM pragma_table_xinfo('executions')` +
 		` UNION ALL SELECT 'trace.'||name FROM pragma_table_xinfo('trace')`
-	sqlListOthers    = setListed + ` WHERE quorate_listed<>version`
+	// Of many workers that find the same tables without a version on record, the
+	// first does the work and the others find the version there.
+	sqlListOthers = setListed + ` WHERE id IN (SELECT e.id FROM (SELECT 1 WHERE NOT EXISTS(SELECT 1 FROM quorate_schema WHERE id=1 AND version>=?))` +
+		` CROSS JOIN executions e WHERE e.quorate_listed<>e.version)`
 	sqlSchemaVersion = `SELECT version AS version FROM quorate_schema WHERE id=1`
 	sqlSchemaRecord  = `INSERT INTO quorate_schema(id,version) VALUES(1,?) ON CONFLICT(id) DO UPDATE SET version=excluded.version WHERE excluded.version>quorate_schema.version`
 )
@@ -110,9 +114,13 @@ func (s *Store) recordVersion(ctx context.Context, version int64, created bool) 
 	if version == schemaVersion && !created {
 		return nil
 	}
+	unless := int64(schemaVersion)
+	if version == schemaVersion {
+		unless = math.MaxInt64 // something was repaired
+	}
 	pause := newPause()
 	for {
-		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: sqlListOthers}, {SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
+		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: sqlListOthers, Args: []engine.Value{engine.Int(unless)}}, {SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
 		if err == nil {
 			return nil
 		}

@@ -105,8 +105,10 @@ func (c Consistency) String() string {
 	return "invalid"
 }
 
-// Statement is one SQL statement with its positional parameters. The text uses
-// ? for each parameter and never contains a value.
+// Statement is one SQL statement with its positional parameters. The text never
+// contains a value. Its parameters are either all ?, in the order of Args, or all
+// numbered, ?1 for the first of Args and so on; numbered ones may occur several
+// times and in any order.
 type Statement struct {
 	SQL  string
 	Args []Value

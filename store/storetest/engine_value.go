@@ -117,6 +117,16 @@ var valueCases = []engineCase{
 			s.Errorf("got %v, want ? and x", row)
 		}
 	}},
+	{"numbered parameters go where their numbers say, in any order and repeatedly", func(s *seam) {
+		s.exec(statement("INSERT INTO storetest(k,v) SELECT ?2,?1 WHERE ?3=?3 AND ?2<>?1", "value", "key", 7))
+		res := s.ask(statement("SELECT v AS v,?2 AS b,?1 AS a FROM storetest WHERE k=?2 AND ?1=?1", 5, "key"))
+		row := res[0].Row(0)
+		v, _ := row[0].Text()
+		b, _ := row[1].Text()
+		if a, _ := row[2].Int(); v != "value" || b != "key" || a != 5 {
+			s.Errorf("got %v", row)
+		}
+	}},
 	{"a blob that others wrote does not stop the rows beside it", func(s *seam) {
 		s.exec(put("a", "text"), statement("INSERT INTO storetest(k,v) VALUES('b',x'414243')"), put("c", "text"))
 		res := s.ask(statement("SELECT k AS k,v AS v FROM storetest ORDER BY k"))

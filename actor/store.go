@@ -85,6 +85,9 @@ func orDefault(v, def int) int {
 // New returns an asynchronous store on top of a synchronous one, which may be
 // used beside it. Close it before st. The errors are [store.ErrInvalid].
 func New(st *store.Store, opts ...Option) (*Store, error) {
+	if st == nil {
+		return nil, &store.InvalidError{Field: "store", Reason: "is nil"}
+	}
 	cfg := &config{maxBatch: 1024, maxPending: 65536, maxPendingBytes: 256 << 20}
 	for _, opt := range opts {
 		if err := opt(cfg); err != nil {

@@ -18,7 +18,7 @@ type CommitFuture struct {
 
 // Next returns the execution as it will be once the commit is won, to build the
 // next commit on without waiting. If the commit loses, whatever is built on it
-// loses too. It returns nil if the commit was refused before it was queued.
+// loses too. It returns nil if the commit was invalid.
 func (f *CommitFuture) Next() *store.Execution {
 	if f.w == nil {
 		return nil
@@ -27,7 +27,7 @@ func (f *CommitFuture) Next() *store.Execution {
 }
 
 // Ref returns the commit's identity, by which [store.Store.Resolve] can ask what
-// became of it. It is zero if the commit was refused before it was queued.
+// became of it. It is zero if the commit was invalid.
 func (f *CommitFuture) Ref() store.CommitRef {
 	if f.w == nil {
 		return store.CommitRef{}

@@ -676,3 +676,20 @@ func TestDefiniteRefusalAtTheTimeLimit(t *testing.T) {
 		})
 	}
 }
+
+func TestNilArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if _, err := New(nil); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("New(nil): %v", err)
+		}
+		if _, err := store.Open(t.Context(), nil); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("store.Open(nil): %v", err)
+		}
+		s := newStore(t, newFake())
+		wantErr(t, s.Commit(t.Context(), nil), store.ErrInvalid)
+		if _, err := s.Sync().Commit(t.Context(), nil); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("Commit(nil): %v", err)
+		}
+		mustClose(t, s)
+	})
+}

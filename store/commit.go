@@ -12,7 +12,9 @@ import (
 // A commit wins if the execution is still at the version it was loaded with, or,
 // for one with version 0, if there is none of its id yet. A commit that loses
 // leaves nothing behind. A Commit is read by the call it is given to and may be
-// changed or reused as soon as that call has returned.
+// changed or reused as soon as that call has returned. Committing changes nothing
+// in the Execution, so the same one committed again conflicts with itself: go on
+// with [Committed.Execution], or with Next of the future.
 type Commit struct {
 	// Execution is the new state, at the version it was loaded with. Committing
 	// never changes it. Required.
@@ -22,7 +24,10 @@ type Commit struct {
 	Emits []Emit
 
 	// ProcessedEvent is the id of the event that this step handles; it goes into
-	// the dedupe ledger. Empty means none.
+	// the dedupe ledger. Empty means none. Committing does not test the ledger: an
+	// event that is in it already is no error, and the step is applied. Use
+	// [Store.LoadForEvent] and skip the step if Processed is true; the version
+	// then keeps two workers from both applying it.
 	ProcessedEvent string
 
 	// Timers schedules and cancels timers. Of several operations on one path the
@@ -38,7 +43,8 @@ type Commit struct {
 
 // Emit is an event for the outbox.
 type Emit struct {
-	// Target is the id of the execution the event is for; empty means none.
+	// Target says whom the event is for, usually the id of an execution; empty
+	// means nobody in particular. The store does not interpret it.
 	Target string
 	// Event is the event.
 	Event Event
@@ -46,7 +52,7 @@ type Emit struct {
 
 // TimerOp schedules or cancels the timer of one path of an execution.
 type TimerOp struct {
-	// Path names the timer within its execution.
+	// Path names the timer within its execution; it may be empty.
 	Path string
 	// FireAt is when it is due, in seconds since the Unix epoch. Ignored if
 	// Cancel is set. See [EpochSeconds].

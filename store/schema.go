@@ -100,7 +100,7 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 		err = s.eng.Define(ctx, ddl)
 		switch {
 		case err == nil:
-			s.log.Info("quorate: schema created or completed", "engine", s.traits.Name, "objects", len(missing))
+			s.log.Debug("quorate: schema created or completed", "engine", s.traits.Name, "objects", len(missing))
 		case pass == passes || !errors.As(err, &refused) && engine.OutcomeOf(err) == engine.NotApplied,
 			!sleep(ctx, pause.NextBackOff()):
 			return fmt.Errorf("create schema: %w", err)

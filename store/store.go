@@ -114,8 +114,11 @@ func WithLogger(l *slog.Logger) Option {
 // Tables that others made are adopted and never rebuilt. Many workers may open
 // the same database at once. It blocks until the schema is there or ctx ends;
 // the errors are [ErrInvalid] for options, [ErrSchema], [ErrUnavailable], the
-// context's.
+// context's. If it fails the engine stays open.
 func Open(ctx context.Context, eng engine.Engine, opts ...Option) (*Store, error) {
+	if eng == nil {
+		return nil, &InvalidError{Field: "engine", Reason: "is nil"}
+	}
 	s := &Store{eng: eng, traits: eng.Traits(), limit: 30 * time.Second, traceMax: 200, retries: 16, log: slog.Default()}
 	s.limits, _ = Limits{}.withDefaults()
 	for _, opt := range opts {

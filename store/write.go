@@ -114,6 +114,9 @@ func (w *Write) Committed() Committed {
 // PrepareCommit validates and encodes a commit. It does not block. The errors
 // are [*InvalidError].
 func (s *Store) PrepareCommit(c *Commit) (*Write, error) {
+	if c == nil {
+		return nil, &InvalidError{Field: "Commit", Reason: "is nil"}
+	}
 	e, l := c.Execution, &s.limits
 	if e == nil {
 		return nil, &InvalidError{Field: "Execution", Reason: "is nil"}

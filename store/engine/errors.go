@@ -41,7 +41,7 @@ var (
 	// ErrReadOnly: the database cannot be written.
 	ErrReadOnly = errors.New("database is read-only")
 	// ErrClosed: the engine is closed.
-	ErrClosed = errors.New("closed")
+	ErrClosed = errors.New("the store is closed")
 )
 
 // Outcome says what became of statements whose execution failed.

@@ -110,8 +110,13 @@ func (e *Engine) locate() error {
 		e.name = "file:/" + e.shared + "?vfs=memdb"
 		return nil
 	}
-	if e.path == "" || strings.ContainsRune(e.path, 0) {
-		return errors.New("not a usable path")
+	switch {
+	case e.path == "":
+		return errors.New("the path is empty")
+	case strings.HasPrefix(e.path, "file:"):
+		return errors.New("URIs are not supported: give the path of a file, or :memory:")
+	case strings.ContainsRune(e.path, 0):
+		return errors.New("the path contains a NUL character")
 	}
 	// Connections are opened later too, when the working folder may be another.
 	abs, err := filepath.Abs(e.path)

@@ -96,7 +96,7 @@ func TestOpenRefuses(t *testing.T) {
 // TestOddPaths opens names that mean something to SQLite or to URLs.
 func TestOddPaths(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, path := range []string{"relative.db", "file:q.db?mode=memory", "a b%20c#d?e.db", ":memory:x", "ü🚀.db", "quote'.db"} {
+	for _, path := range []string{"relative.db", "a b%20c#d?e.db", ":memory:x", "ü🚀.db", "quote'.db"} {
 		e := openKV(t, path)
 		exec(t, e, put("a", 1))
 		if _, err := os.Stat(path); err != nil {
@@ -351,5 +351,19 @@ func TestLogger(t *testing.T) {
 	_, _ = e.Exec(context.Background(), []engine.Statement{put("a", 1)})
 	if s := buf.String(); !strings.Contains(s, "UNIQUE constraint failed") || strings.Contains(s, "level=ERROR") || strings.Contains(s, "level=WARN") {
 		t.Errorf("log: %s", s)
+	}
+}
+
+// What looks like a URI is refused instead of becoming a file of that name.
+func TestOpenRefusesWhatIsNoPath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, path := range []string{"", "file:fleet.db", "file:fleet.db?mode=memory", "a\x00b"} {
+		if e, err := Open(path); err == nil {
+			t.Errorf("opened %q", path)
+			e.Close()
+		}
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) != 0 {
+		t.Errorf("left %v, %v", entries, err)
 	}
 }

@@ -187,7 +187,7 @@ func (r *row) statements(data *dataset) []statement {
 		add(handProcessed, r.id, r.event, r.id, r.old)
 	}
 	if r.child != "" {
-		add(handTimer, r.id, "/work/timeout", float64(fireAt), r.id, r.old)
+		add(handTimer, r.id, "/step/timeout", float64(fireAt), r.id, r.old)
 		add(handSpawn, r.id, r.child, "/child", data.child.Raw(), r.id, r.old)
 		add(handTrace, r.id, r.traceIdx, data.trace.Raw(), r.id, r.old)
 		add(handTrim, r.id, r.traceIdx-traceKept)

@@ -143,7 +143,7 @@ func (w *worker) update(ctx context.Context, full bool) (int, time.Duration, err
 func (w *worker) fill(c *store.Commit) {
 	c.ProcessedEvent = w.events.id()
 	c.Emits = append(c.Emits[:0], w.emit(), w.emit())
-	c.Timers = append(c.Timers[:0], store.TimerOp{Path: "/work/timeout", FireAt: fireAt})
+	c.Timers = append(c.Timers[:0], store.TimerOp{Path: "/step/timeout", FireAt: fireAt})
 	c.Spawns = append(c.Spawns[:0], store.Spawn{ChildID: w.events.id(), RootPath: "/child", Context: w.data.child})
 	c.Trace = &w.data.trace
 }

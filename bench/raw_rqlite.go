@@ -161,7 +161,7 @@ func rawStatements(data *dataset, rows []row) []engine.Statement {
 			processed = append(processed, id, old, engine.Text(r.event))
 		}
 		if r.child != "" {
-			timers = append(timers, id, old, engine.Text("/work/timeout"), engine.Float(fireAt))
+			timers = append(timers, id, old, engine.Text("/step/timeout"), engine.Float(fireAt))
 			spawns = append(spawns, id, old, engine.Text(r.child), engine.Text("/child"), engine.Text(data.child.Raw()))
 			traces = append(traces, id, old, engine.Int(r.traceIdx), engine.Text(data.trace.Raw()))
 			if r.traceIdx >= traceKept {

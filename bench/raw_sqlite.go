@@ -122,7 +122,7 @@ func (t *rawSQLite) write(c *rawConn, rows []row) (seqs []int64, err error) {
 			}
 			if r.child != "" {
 				if err := errors.Join(
-					c.run(c.timer, r.id, "/work/timeout", float64(fireAt)),
+					c.run(c.timer, r.id, "/step/timeout", float64(fireAt)),
 					c.run(c.spawn, r.id, r.child, "/child", t.env.data.child.Raw()),
 					c.run(c.trace, r.id, r.traceIdx, t.env.data.trace.Raw()),
 					c.run(c.trim, r.id, r.traceIdx-traceKept),

@@ -114,7 +114,7 @@ func (e *Engine) locate() error {
 	case e.path == "":
 		return errors.New("the path is empty")
 	case strings.HasPrefix(e.path, "file:"):
-		return errors.New("URIs are not supported: give the path of a file, or :memory:")
+		return errors.New("a URI is not supported, give the path of a file or \":memory:\"")
 	case strings.ContainsRune(e.path, 0):
 		return errors.New("the path contains a NUL character")
 	}

@@ -12,11 +12,13 @@ import (
 // With one slot, they would otherwise fall into halves that take turns, one
 // flying while the other queues. That pays the fixed cost of a flight (a sync, a
 // round trip) twice for the same items, but lets callers prepare one half while
-// the other flies. So one batch of all is better exactly if they come back within
-// the fixed cost, which is estimated from flights of different sizes: the worker
-// waits that long, at most, for about as many items as went out.
+// the other flies. So one batch of all is better if the fixed cost, which is
+// estimated from flights of different sizes, is most of a flight and they come
+// back within it: the worker waits that long, at most, for about as many items as
+// went out.
 //
-// With more slots flights overlap, and nothing is gained by one batch of all.
+// With more slots flights overlap, and where the fixed cost is small halves do as
+// well: nothing is gained by one batch of all.
 // There the worker waits for half of what went out, so that neither the first
 // caller to come back takes the slot for an item of its own, nor one flight
 // grows at the cost of the others.
@@ -75,11 +77,12 @@ func (b *Batcher[T]) expect(f *flight[T]) (from, target int, d time.Duration) {
 	if f.landing {
 		from = f.queued
 	}
-	if b.cfg.InFlight > 1 {
+	c := &b.gathering.cost
+	if b.cfg.InFlight > 1 || c.known && 2*c.fixed < f.took {
 		target = min((n+1)/2, b.cfg.MaxItems)
 		return min(from, target), target, d
 	}
-	if c := &b.gathering.cost; c.known {
+	if c.known {
 		d = min(d, c.fixed)
 	}
 	return from, min(from+n-n/16, b.cfg.MaxItems), d

@@ -20,7 +20,8 @@
 // What a future promises:
 //
 //   - It resolves exactly once and always, at the latest when the store's time
-//     limit passes (30 s by default), counted from when there was room for it.
+//     limit passes (30 s by default), counted from when there was room for it, a moment
+//     later for what is in flight.
 //   - A commit that resolved without an error is durable and was applied once,
 //     with everything that belonged to it.
 //   - A commit that resolved with an error that matches

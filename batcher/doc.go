@@ -6,9 +6,10 @@
 // time. The rules:
 //
 //   - An idle batcher sends at once. There is no fixed linger: while a batch is in
-//     flight the next one gathers, and that alone makes batches under load.
-//     Another one goes beside it only if it is full or holds at least as many
-//     items, so that a free slot does not make small batches. A batch in flight
+//     flight the next one gathers. Another one goes beside it only if it is full
+//     or holds about as many items, so that a free slot does not make small
+//     batches. Behind a batch of several a worker may wait a moment for those who
+//     come back: a quarter of the flight's time, and 5 ms, at most. A batch in flight
 //     that takes much longer than usual holds up nothing.
 //   - Items of one key are flushed in the order they were submitted. A batch
 //     holds at most one item of a key, and a key is never in two batches at

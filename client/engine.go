@@ -171,8 +171,8 @@ func (e *Engine) usable(op string) error {
 
 // Traits describes rqlite over HTTP: up to 32,766 parameters per statement, and
 // many rows per statement, since the server parses each statement's text anew.
-// Servers older than 9.4.2, which do not always undo a list in which a statement
-// with RETURNING fails, get one row per statement, which needs no RETURNING.
+// If Open met a server older than 9.4.2, which does not always undo a list in which a statement
+// with RETURNING fails, it is one row per statement, which needs no RETURNING.
 // Measured on three nodes, the rows per second that multi-row inserts reach grow
 // with their size up to 1 MiB and fall beyond 2 MiB.
 func (e *Engine) Traits() engine.Traits {

@@ -24,7 +24,7 @@ type decisions struct {
 	commits []int // positions in batch.commits
 }
 
-// newBatch builds the transaction. No two of the writes are for the same
+// newBatch builds the transaction. No two of the writes may be for the same
 // execution.
 func (s *Store) newBatch(writes []*Write) *batch {
 	b := &batch{writes: writes}

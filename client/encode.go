@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -22,6 +23,7 @@ var ErrUnbindable = errors.New("statement cannot be sent unchanged")
 // always look like reals (1.0, not 1, which would be bound as an integer), and
 // text is quoted without the escaping for HTML that encoding/json adds.
 func appendStatements(buf []byte, stmts []engine.Statement) ([]byte, error) {
+	var now time.Time // what values of engine.Now stand for, read once
 	buf = append(buf, '[')
 	for i := range stmts {
 		if i > 0 {
@@ -37,8 +39,15 @@ func appendStatements(buf []byte, stmts []engine.Statement) ([]byte, error) {
 		buf = appendString(buf, s.SQL)
 		for j := range s.Args {
 			buf = append(buf, ',')
+			v := s.Args[j]
+			if v.Kind() == engine.KindNow {
+				if now.IsZero() {
+					now = time.Now()
+				}
+				v = v.At(now)
+			}
 			var problem string
-			if buf, problem = appendValue(buf, s.Args[j]); problem != "" {
+			if buf, problem = appendValue(buf, v); problem != "" {
 				return buf, fmt.Errorf("statement %d, parameter %d: %s: %w", i, j+1, problem, ErrUnbindable)
 			}
 		}

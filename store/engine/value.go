@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"strconv"
+	"time"
 )
 
 // Kind is the type of a [Value].
@@ -15,6 +16,7 @@ const (
 	KindFloat
 	KindText
 	KindBlob // only ever read, never bound: rows that others wrote may hold one
+	KindNow  // only ever bound, never read: see [Now]
 )
 
 // String returns the kind's name.
@@ -30,6 +32,8 @@ func (k Kind) String() string {
 		return "text"
 	case KindBlob:
 		return "blob"
+	case KindNow:
+		return "now"
 	}
 	return "invalid"
 }
@@ -57,6 +61,34 @@ func Text(v string) Value { return Value{kind: KindText, text: v} }
 
 // Blob returns a blob value; v holds its bytes.
 func Blob(v string) Value { return Value{kind: KindBlob, text: v} }
+
+// Now returns a parameter that becomes an integer when its statement runs: the
+// microseconds since 1970 in UTC, plus offset (rounded up to a microsecond), by
+// the engine's clock. All of them in one call of the engine stand for the same
+// instant. Whose clock it is depends on the engine: one that all clients of the
+// database share where there is such a clock, read inside the transaction (that
+// of the host for SQLite, of the server for PostgreSQL), else this process's (for
+// rqlite, whose nodes may differ). A request that is sent again keeps its instant.
+func Now(offset time.Duration) Value {
+	us := offset / time.Microsecond
+	if offset%time.Microsecond > 0 {
+		us++
+	}
+	return Value{kind: KindNow, bits: uint64(us)}
+}
+
+// At returns the integer that a value made by [Now] stands for at time t, or the
+// value itself if it is of another kind. Engines use it to bind parameters.
+func (v Value) At(t time.Time) Value {
+	if v.kind != KindNow {
+		return v
+	}
+	return Int(t.UnixMicro() + int64(v.bits))
+}
+
+// Offset returns the offset in microseconds of a value made by [Now] and true,
+// or false if the value is of another kind.
+func (v Value) Offset() (int64, bool) { return int64(v.bits), v.kind == KindNow }
 
 // Kind returns the type of the value.
 func (v Value) Kind() Kind { return v.kind }
@@ -102,6 +134,15 @@ func (v Value) String() string {
 		return strconv.FormatFloat(math.Float64frombits(v.bits), 'g', -1, 64)
 	case KindText, KindBlob:
 		return strconv.Quote(v.text)
+	case KindNow:
+		return "now" + signed(int64(v.bits)) + "us"
 	}
 	return "null"
+}
+
+func signed(n int64) string {
+	if n < 0 {
+		return strconv.FormatInt(n, 10)
+	}
+	return "+" + strconv.FormatInt(n, 10)
 }

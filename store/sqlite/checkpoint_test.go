@@ -86,7 +86,7 @@ func TestLogHeldByAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	var res engine.Result
-	if err := read.run(c.db, nil, &res); err != nil {
+	if err := read.run(c.db, nil, nil, &res); err != nil {
 		t.Fatal(err)
 	}
 	big := []string{strings.Repeat("x", 8<<20), strings.Repeat("y", 8<<20)}
@@ -105,7 +105,7 @@ func TestLogHeldByAnother(t *testing.T) {
 		update()
 	}
 	// The reader still reads its snapshot.
-	if err := read.run(c.db, nil, &res); err != nil {
+	if err := read.run(c.db, nil, nil, &res); err != nil {
 		t.Error(err)
 	}
 	c.undo()

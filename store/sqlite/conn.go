@@ -22,8 +22,9 @@ type conn struct {
 
 	begin, commit, rollback *sqlite3.Stmt
 
-	call  call
-	timer *time.Timer
+	call   call
+	moment moment // of the call under way
+	timer  *time.Timer
 
 	busyTimeout time.Duration
 	waitSince   time.Time       // zero when not waiting for the file

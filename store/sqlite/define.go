@@ -34,7 +34,7 @@ func (c *conn) define(sql string) error {
 		return err
 	}
 	var discard engine.Result
-	err = p.run(c.db, nil, &discard)
+	err = p.run(c.db, nil, nil, &discard)
 	_ = p.stmt.Close() // reports err once more
 	return err
 }

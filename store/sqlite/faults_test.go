@@ -208,7 +208,7 @@ func TestPanicInGlue(t *testing.T) {
 		err := e.write(context.Background(), "exec", func(c *conn) (int, error) {
 			p, err := c.stmts.get("INSERT INTO kv VALUES ('a', 1)")
 			if err == nil {
-				err = p.run(c.db, nil, new(engine.Result))
+				err = p.run(c.db, nil, nil, new(engine.Result))
 			}
 			if err != nil {
 				return 0, err

@@ -86,6 +86,7 @@ func (c *conn) snapshot(ctx context.Context, op string, stmts []engine.Statement
 			}
 			defer c.undo()
 		}
+		c.moment = moment{}
 		for i := range stmts {
 			index = i
 			p, err := c.stmts.get(stmts[i].SQL)
@@ -95,7 +96,7 @@ func (c *conn) snapshot(ctx context.Context, op string, stmts []engine.Statement
 			if !p.readOnly {
 				return refusal("the statement writes, and queries may only read")
 			}
-			if err := p.run(c.db, stmts[i].Args, &results[i]); err != nil {
+			if err := p.run(c.db, stmts[i].Args, &c.moment, &results[i]); err != nil {
 				return err
 			}
 		}

@@ -132,11 +132,11 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 
 // run runs one statement to its end into res and leaves it reset.
-func (p *prepared) run(db *sqlite3.Conn, args []engine.Value, res *engine.Result) error {
+func (p *prepared) run(db *sqlite3.Conn, args []engine.Value, m *moment, res *engine.Result) error {
 	if len(args) != p.params {
 		return refusal(fmt.Sprintf("the statement has %d parameters, but %d values are given", p.params, len(args)))
 	}
-	size, err := bind(p.stmt, args)
+	size, err := bind(p.stmt, args, m)
 	if err == nil {
 		if p.columns == nil {
 			err = p.stmt.Exec()

@@ -2,15 +2,27 @@ package sqlite
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/quorate/quorate/store/engine"
 )
 
+// moment is the instant that the values of engine.Now stand for in one call: the
+// clock is read when the first of them is bound, so inside the transaction.
+type moment struct{ at time.Time }
+
+func (m *moment) now() time.Time {
+	if m.at.IsZero() {
+		m.at = time.Now()
+	}
+	return m.at
+}
+
 // bind binds args to s and returns how many bytes of text SQLite now holds for
 // them. SQLite copies texts as they are, with NULs and invalid UTF-8.
-func bind(s *sqlite3.Stmt, args []engine.Value) (size int, err error) {
+func bind(s *sqlite3.Stmt, args []engine.Value, m *moment) (size int, err error) {
 	for i := range args {
 		v := &args[i]
 		switch v.Kind() {
@@ -24,6 +36,9 @@ func bind(s *sqlite3.Stmt, args []engine.Value) (size int, err error) {
 		case engine.KindFloat:
 			f, _ := v.Float()
 			err = s.BindFloat(i+1, f)
+		case engine.KindNow:
+			n, _ := v.At(m.now()).Int()
+			err = s.BindInt64(i+1, n)
 		case engine.KindBlob:
 			b, _ := v.Bytes()
 			size += len(b)

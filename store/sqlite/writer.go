@@ -41,7 +41,7 @@ func (e *Engine) Exec(ctx context.Context, stmts []engine.Statement) ([]engine.R
 		for i := range stmts {
 			p, err := c.stmts.get(stmts[i].SQL)
 			if err == nil {
-				err = p.run(c.db, stmts[i].Args, &results[i])
+				err = p.run(c.db, stmts[i].Args, &c.moment, &results[i])
 			}
 			if err != nil {
 				return i, err
@@ -101,7 +101,7 @@ func (c *conn) transact(ctx context.Context, op string, body func(*conn) (int, e
 		c.undo()
 		return fail
 	}
-	c.waitSince = time.Time{}
+	c.waitSince, c.moment = time.Time{}, moment{}
 	if index, err := body(c); err != nil {
 		fail = c.failed(op, index, err)
 		c.undo()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/store/engine"
 )
@@ -135,6 +136,24 @@ var valueCases = []engineCase{
 		}
 		if got, ok := res[0].Row(1)[1].Bytes(); !ok || got != "ABC" {
 			s.Errorf("the blob came as %v, want the bytes ABC", res[0].Row(1)[1])
+		}
+	}},
+	{"the engine's clock is one instant per call, near this host's", func(s *seam) {
+		before := time.Now().UnixMicro()
+		s.exec(statement("INSERT INTO storetest_other(seq,k,n) VALUES(?,?,?)", 1, "k", engine.Now(0)), statement("INSERT INTO storetest_other(seq,k,n) VALUES(?,?,?)", 2, "k", engine.Now(-90*time.Minute)))
+		after := time.Now().UnixMicro()
+		const skew = int64(time.Minute / time.Microsecond)
+		res := s.ask(statement("SELECT n AS n,?1-n AS ago FROM storetest_other ORDER BY seq", engine.Now(time.Second)))
+		first, _ := res[0].Row(0)[0].Int()
+		second, _ := res[0].Row(1)[0].Int()
+		if first < before-skew || first > after+skew {
+			s.Errorf("now was bound as %d, want it between %d and %d", first, before, after)
+		}
+		if d := first - second; d != int64(90*time.Minute/time.Microsecond) {
+			s.Errorf("two values of one call are %d us apart, want 90 minutes", d)
+		}
+		if ago, _ := res[0].Row(0)[1].Int(); ago < int64(time.Second/time.Microsecond) {
+			s.Errorf("a second after the present is %d us after the insert, want at least 1000000", ago)
 		}
 	}},
 }

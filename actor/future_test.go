@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -136,28 +137,114 @@ func TestAwaitAll(t *testing.T) {
 	})
 }
 
-func TestWatch(t *testing.T) {
+// leaves is an operation for tests.
+type leaves func(ctx context.Context)
+
+func (l leaves) left(ctx context.Context) { l(ctx) }
+
+// The end of the context of a call resolves its future for everybody who looks at
+// it, in whatever way, and ends the operation once.
+func TestTheContextOfTheCallGoverns(t *testing.T) {
+	type look = func(ctx context.Context, f *Future[int]) error
+	looks := map[string]look{
+		"Await with the same context": func(ctx context.Context, f *Future[int]) error { _, err := f.Await(ctx); return err },
+		"Await with another context": func(ctx context.Context, f *Future[int]) error {
+			_, err := f.Await(context.Background())
+			return err
+		},
+		"Done": func(ctx context.Context, f *Future[int]) error { <-f.Done(); return f.Err() },
+		"Poll after the end": func(ctx context.Context, f *Future[int]) error {
+			<-ctx.Done()
+			_, err, ok := f.Poll()
+			if !ok {
+				return errors.New("pending")
+			}
+			return err
+		},
+		"Err after the end": func(ctx context.Context, f *Future[int]) error { <-ctx.Done(); return f.Err() },
+	}
+	for name, look := range looks {
+		for _, before := range []bool{false, true} { // known before the operation is submitted, as for the mailbox
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				f, left := &Future[int]{}, 0
+				op := leaves(func(c context.Context) {
+					left++
+					f.resolve(0, context.Cause(c))
+				})
+				if before {
+					f.under(ctx)
+				} else {
+					f.govern(ctx, op)
+				}
+				got := make(chan error, 3)
+				if strings.HasSuffix(name, "after the end") {
+					got = make(chan error, 1) // a second one may look while the first ends it
+				}
+				for range cap(got) {
+					go func() { got <- look(ctx, f) }()
+				}
+				synctest.Wait()
+				if before {
+					f.govern(ctx, op)
+				}
+				reason := errors.New("reason")
+				cancel(reason)
+				for range cap(got) {
+					if err := <-got; !errors.Is(err, reason) {
+						t.Errorf("%s, before %v: %v", name, before, err)
+					}
+				}
+				synctest.Wait()
+				if left != 1 {
+					t.Errorf("%s, before %v: left %d times", name, before, left)
+				}
+			})
+		}
+	}
+}
+
+// A future that is resolved first is not given up, and nothing hangs on its
+// context any more.
+func TestAResolvedFutureIsNotLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A future that is resolved first is not given up, and the watch ends.
+		never := leaves(func(context.Context) { t.Error("given up") })
 		f := &Future[int]{}
 		ctx, cancel := context.WithCancel(t.Context())
-		f.watch(ctx, func() { t.Error("given up") })
+		f.govern(ctx, never)
+		f.Done()
 		f.resolve(1, nil)
 		cancel()
 		synctest.Wait()
+		if v, err := f.Await(ctx); v != 1 || err != nil {
+			t.Errorf("Await: %d, %v", v, err)
+		}
 
-		// One that was resolved before it is watched neither.
 		ctx, cancel = context.WithCancel(t.Context())
-		f.watch(ctx, func() { t.Error("given up") })
+		f.govern(ctx, never) // too late
+		f.watch()
 		cancel()
 		synctest.Wait()
+		if f.Err() != nil || f.governor() != nil {
+			t.Error("a resolved future is governed")
+		}
+	})
+}
 
-		// A pending one is given up.
-		g := &Future[int]{}
-		ctx, cancel = context.WithCancel(t.Context())
-		g.watch(ctx, func() { g.resolve(0, context.Canceled) })
+// A context that ends before the operation is submitted ends it when it is.
+func TestTheContextEndsBeforeSubmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &Future[int]{}
+		ctx, cancel := context.WithCancel(t.Context())
+		f.under(ctx)
+		done := f.Done()
 		cancel()
-		<-g.Done()
+		synctest.Wait()
+		if _, err := f.Await(ctx); !errors.Is(err, ErrStillPending) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Await before submission: %v", err)
+		}
+		f.govern(ctx, leaves(func(ctx context.Context) { f.resolve(0, ctx.Err()) }))
+		<-done
 	})
 }
 

@@ -39,9 +39,24 @@ type readOp[K comparable, V any] struct {
 // waiter is told the outcome of a read.
 type waiter[V any] interface {
 	deliver(value V, err error)
-	// watch arranges that left is called when the waiter's context ends first.
-	watch(ctx context.Context, left func())
+	// govern lets the end of the waiter's context end op; watch, without waiting
+	// for somebody to look.
+	govern(ctx context.Context, op governed)
+	watch()
+	// governor returns the context that governs the waiter, if it has not left;
+	// look lets it leave if that has ended.
+	governor() context.Context
+	look()
 }
+
+// leaver lets one waiter of a read leave.
+type leaver[K comparable, V any] struct {
+	lane *lane[K, V]
+	op   *readOp[K, V]
+	w    waiter[V]
+}
+
+func (l *leaver[K, V]) left(ctx context.Context) { l.lane.leave(l.op, l.w, ctx) }
 
 // flight is a request that carries reads. It ends early when nobody waits for
 // any of them.
@@ -82,8 +97,9 @@ func (l *lane[K, V]) submit(ctx context.Context, key K, try bool, w waiter[V], v
 		op.waiters = append(op.waiters, w)
 		op.live++
 		l.joined++
+		crowded := l.joined > l.maxJoined/2
 		l.mu.Unlock()
-		l.watch(ctx, op, w)
+		l.govern(ctx, op, w, crowded)
 		return
 	}
 	l.mu.Unlock()
@@ -106,13 +122,17 @@ func (l *lane[K, V]) submit(ctx context.Context, key K, try bool, w waiter[V], v
 		l.open[key] = op
 	}
 	l.mu.Unlock()
-	l.watch(ctx, op, w)
+	l.govern(ctx, op, w, op.ticket.Crowded)
 }
 
-// watch lets a waiter leave when its context ends.
-func (l *lane[K, V]) watch(ctx context.Context, op *readOp[K, V], w waiter[V]) {
-	if ctx.Done() != nil {
-		w.watch(ctx, func() { l.leave(op, w, ctx) })
+// govern lets a waiter leave when its context ends.
+func (l *lane[K, V]) govern(ctx context.Context, op *readOp[K, V], w waiter[V], crowded bool) {
+	if ctx.Done() == nil {
+		return
+	}
+	w.govern(ctx, &leaver[K, V]{l, op, w})
+	if crowded {
+		w.watch()
 	}
 }
 
@@ -165,7 +185,25 @@ func (l *lane[K, V]) retire(op *readOp[K, V]) []waiter[V] {
 	return waiters
 }
 
+// dismiss lets those leave whose contexts have ended unnoticed.
+func (l *lane[K, V]) dismiss(batch []*batcher.Ticket[*readOp[K, V]]) {
+	var gone []waiter[V]
+	l.mu.Lock()
+	for _, t := range batch {
+		for _, w := range t.Item.waiters {
+			if ctx := w.governor(); ctx != nil && ctx.Err() != nil {
+				gone = append(gone, w)
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, w := range gone {
+		w.look()
+	}
+}
+
 func (l *lane[K, V]) flush(ctx context.Context, batch []*batcher.Ticket[*readOp[K, V]], fetch fetchFunc[K, V]) {
+	l.dismiss(batch)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := &flight{cancel: cancel}

@@ -80,11 +80,14 @@ func TestLoadEveryoneLeft(t *testing.T) {
 		f.setScript(g.hold)
 		sentCtx, leaveSent := context.WithCancelCause(t.Context())
 		first := s.Load(sentCtx, "a")
+		first.Done()
 		synctest.Wait() // sent
 		ctx, leave := context.WithCancelCause(t.Context())
 		var queued []*Future[*store.Execution]
 		for range 10 {
-			queued = append(queued, s.Load(ctx, "a"))
+			l := s.Load(ctx, "a")
+			l.Done() // somebody looks
+			queued = append(queued, l)
 		}
 		if n := s.Stats().Reads; n.Queued != 1 || n.InFlight != 1 {
 			t.Fatalf("%+v", n)

@@ -37,12 +37,25 @@ func (s *Store) Mailbox() chan<- *Request { return s.mailbox }
 // next.
 func (s *Store) serveMailbox(ctx context.Context) {
 	defer close(s.mailboxDone)
+	take := func(r *Request) {
+		if r != nil && r.submit != nil && r.sent.CompareAndSwap(false, true) {
+			r.submit()
+		}
+	}
 	for {
+		// Under load somebody is waiting already; that costs less than a select.
+		for burst := 0; burst < 64; burst++ {
+			select {
+			case r := <-s.mailbox:
+				take(r)
+				continue
+			default:
+			}
+			break
+		}
 		select {
 		case r := <-s.mailbox:
-			if r != nil && r.submit != nil && r.sent.CompareAndSwap(false, true) {
-				r.submit()
-			}
+			take(r)
 		case <-ctx.Done():
 			return
 		}
@@ -58,6 +71,7 @@ func (s *Store) PrepareCommit(ctx context.Context, c *store.Commit) (*Request, *
 		return nil, nil, err
 	}
 	op := newWriteOp(w)
+	op.commit.under(ctx)
 	return &Request{submit: func() { s.submit(ctx, op, false) }}, &op.commit, nil
 }
 
@@ -69,6 +83,7 @@ func (s *Store) PrepareLoad(ctx context.Context, id string) (*Request, *Future[*
 		return nil, nil, err
 	}
 	w := &read[*store.Execution]{of: loadedExecution}
+	w.under(ctx)
 	return &Request{submit: func() { submitInto(ctx, s, readKey{kind: kindLoad, id: id}, w, r, false) }}, &w.Future, nil
 }
 
@@ -80,5 +95,6 @@ func (s *Store) PrepareLoadForEvent(ctx context.Context, id, event string) (*Req
 		return nil, nil, err
 	}
 	w := &read[store.Loaded]{of: loaded}
+	w.under(ctx)
 	return &Request{submit: func() { submitInto(ctx, s, readKey{kind: kindLoadForEvent, id: id, event: event}, w, r, false) }}, &w.Future, nil
 }

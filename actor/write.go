@@ -41,6 +41,7 @@ type DoneFuture = Future[struct{}]
 // writeOp is a write on its way through the write lane, with its future.
 type writeOp struct {
 	ticket batcher.Ticket[*writeOp]
+	lane   *batcher.Batcher[*writeOp]
 	commit CommitFuture
 	plain  *DoneFuture // instead of commit, for writes beside commits
 }
@@ -87,13 +88,45 @@ func (op *writeOp) finishUnknown(cause error) {
 	op.finish(&store.UnknownError{Ref: op.commit.w.Ref(), Err: cause})
 }
 
-func (op *writeOp) watch(ctx context.Context, give func()) {
+func (op *writeOp) govern(ctx context.Context) {
 	if op.plain != nil {
-		op.plain.watch(ctx, give)
+		op.plain.govern(ctx, op)
 		return
 	}
-	op.commit.watch(ctx, give)
+	op.commit.govern(ctx, op)
 }
+
+func (op *writeOp) watch() {
+	if op.plain != nil {
+		op.plain.watch()
+		return
+	}
+	op.commit.watch()
+}
+
+// left withdraws the write if it was not sent, and else resolves it as unknown.
+func (op *writeOp) left(ctx context.Context) {
+	err := ended(ctx)
+	if !op.lane.Withdraw(&op.ticket, withdrawn(err)) {
+		op.finishUnknown(err)
+	}
+}
+
+// stale returns an error if the write's context has ended unnoticed.
+func (op *writeOp) stale() error {
+	var ctx context.Context
+	if op.plain != nil {
+		ctx = op.plain.governor()
+	} else {
+		ctx = op.commit.governor()
+	}
+	if ctx == nil || ctx.Err() == nil {
+		return nil
+	}
+	return withdrawn(ended(ctx))
+}
+
+func withdrawn(err error) error { return fmt.Errorf("withdrawn: %w", err) }
 
 // newWriteLane returns the batcher of all writes: commits, and the
 // acknowledgements, timer removals and trace steps that travel with them.
@@ -109,9 +142,15 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 		InFlight:        orDefault(cfg.writeInFlight, traits.Writers),
 		Limit:           s.TimeLimit(),
 		Flush: func(ctx context.Context, batch []*batcher.Ticket[*writeOp]) {
-			writes := make([]*store.Write, len(batch))
-			for i, t := range batch {
-				writes[i] = t.Item.write()
+			ops := make([]*writeOp, 0, len(batch))
+			writes := make([]*store.Write, 0, len(batch))
+			for _, t := range batch {
+				op := t.Item
+				if err := op.stale(); err != nil {
+					op.finish(unsent(op.name(), err))
+					continue
+				}
+				ops, writes = append(ops, op), append(writes, op.write())
 			}
 			landing := false
 			s.Apply(ctx, writes, func(i int, err error) {
@@ -120,9 +159,9 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 					b.Landing(batch)
 				}
 				if err != nil && engine.OutcomeOf(err) == engine.NotApplied && errors.Is(context.Cause(ctx), batcher.ErrClosed) {
-					err = unsent(batch[i].Item.name(), batcher.ErrClosed)
+					err = unsent(ops[i].name(), batcher.ErrClosed)
 				}
-				batch[i].Item.finish(err)
+				ops[i].finish(err)
 			})
 		},
 		Drop:    func(t *batcher.Ticket[*writeOp], err error) { t.Item.finish(unsent(t.Item.name(), err)) },
@@ -140,6 +179,7 @@ func newWriteLane(s *store.Store, cfg *config) (*batcher.Batcher[*writeOp], erro
 // flight: when it ends, a write that was not sent is withdrawn, and one that was
 // sent resolves as unknown at once, while its batch goes on for the others.
 func (s *Store) submit(ctx context.Context, op *writeOp, try bool) {
+	op.lane = s.writes
 	var err error
 	switch {
 	case ctx.Err() != nil:
@@ -153,15 +193,10 @@ func (s *Store) submit(ctx context.Context, op *writeOp, try bool) {
 		op.finish(unsent(op.name(), err))
 		return
 	}
-	if ctx.Done() == nil {
-		return
+	op.govern(ctx)
+	if op.ticket.Crowded {
+		op.watch()
 	}
-	op.watch(ctx, func() {
-		err := ended(ctx)
-		if !s.writes.Withdraw(&op.ticket, fmt.Errorf("withdrawn: %w", err)) {
-			op.finishUnknown(err)
-		}
-	})
 }
 
 // Commit stores one step of an execution, all of it or nothing, and returns the

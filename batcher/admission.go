@@ -28,6 +28,8 @@ func (a *admission) fits(size int) bool {
 	return a.items < a.maxItems && size <= a.maxBytes-a.bytes
 }
 
+func (a *admission) crowded() bool { return a.items > a.maxItems/2 || a.bytes > a.maxBytes/2 }
+
 // tryAcquire takes room if nobody waits for it already.
 func (a *admission) tryAcquire(size int) bool {
 	if a.head != nil || !a.fits(size) {

@@ -77,6 +77,9 @@ type Ticket[T any] struct {
 	Key string
 	// Size is the item's weight in bytes, not negative.
 	Size int
+	// Crowded is set by submission: the batcher was more than half full. Whoever
+	// can leave should then be watched, to make room at once.
+	Crowded bool
 
 	state    state
 	overdue  bool
@@ -278,6 +281,7 @@ func (b *Batcher[T]) insert(t *Ticket[T]) {
 		panic("batcher: ticket submitted twice")
 	}
 	b.age.push(t)
+	t.Crowded = b.adm.crowded()
 	if b.cfg.Limit > 0 {
 		t.deadline = time.Now().Add(b.cfg.Limit)
 		b.arm(t.deadline)

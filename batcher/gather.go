@@ -109,8 +109,12 @@ func (b *Batcher[T]) gather(f *flight[T]) {
 	case len(f.batch) < 2:
 		b.mu.Unlock()
 		return
-	case b.closed || b.full() || b.queue.len >= target:
+	case b.closed || b.full():
 		b.mu.Unlock()
+		return
+	case b.queue.len >= target:
+		b.mu.Unlock()
+		runtime.Gosched() // stragglers would wait for the flights of others
 		return
 	case d < gatherMin:
 		// Too short for a timer: let those run who are ready to.
@@ -135,6 +139,7 @@ func (b *Batcher[T]) gather(f *flight[T]) {
 	select {
 	case <-f.wake:
 		f.timer.Stop()
+		runtime.Gosched() // as above
 	case <-f.timer.C:
 	}
 

@@ -96,18 +96,18 @@ func (b *batch) addCommit(w *Write, keep int64) {
 			b.trims.args = append(b.trims.args, id, at, engine.Int(keep))
 		}
 	}
-	data, own, status := engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.status))
+	data, own, status := engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.state.Status))
 	var d *decisions
 	switch {
 	case c.base == 0:
 		d = &b.creates
-		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.definition), data, own, status)
-	case c.sameIndexes:
+		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.state.DefinitionID), data, own, status)
+	case w.sameIndexes:
 		d = &b.updates
 		d.args = append(d.grow(len(b.writes)), id, at, data, own)
 	default:
 		d = &b.redefines
-		d.args = append(d.args, id, at, data, own, status, engine.Text(c.definition))
+		d.args = append(d.args, id, at, data, own, status, engine.Text(c.state.DefinitionID))
 	}
 	d.commits = append(d.commits, len(b.commits))
 }
@@ -206,8 +206,8 @@ func (b *batch) matchReturned(res *engine.Result, won []bool, commits []int) boo
 // nobody else writes during the transaction; where the engine's counts do not
 // bear that out, the numbers stay unknown.
 func (b *batch) assignSeqs(results []engine.Result, won []bool) {
-	b.assign(results, won, &b.outbox, func(w *Write) (int, *SeqRange) { return len(w.commit.emits), &w.outbox })
-	b.assign(results, won, &b.spawns, func(w *Write) (int, *SeqRange) { return len(w.commit.children), &w.spawns })
+	b.assign(results, won, &b.outbox, func(w *Write) (int, *SeqRange) { return len(w.commit.emits), &w.commit.outboxSeqs })
+	b.assign(results, won, &b.spawns, func(w *Write) (int, *SeqRange) { return len(w.commit.children), &w.commit.spawnSeqs })
 }
 
 func (b *batch) assign(results []engine.Result, won []bool, r *rows, of func(*Write) (int, *SeqRange)) {

@@ -9,26 +9,25 @@ import (
 )
 
 // Write is a validated and encoded write, ready to be sent: a commit, or one of
-// the writes beside commits. It holds no reference to what the caller passed in.
+// the writes beside commits. It holds no reference to what the caller may change.
 // Make one with the Prepare methods of [Store] and send it with [Store.Apply],
 // once.
 type Write struct {
-	kind  writeKind
+	kind writeKind
+	// uncertain is set when a request that carried this write ended without a
+	// definite answer. From then on a lost compare-and-swap may be this write's
+	// own doing, and is looked into before it is called a conflict.
+	uncertain bool
+	// sameIndexes says that the row already has the definition and the status, if
+	// this is a commit and it is won.
+	sameIndexes bool
+
 	id    string // the execution, empty for acknowledgements
 	size  int
 	token string // of a commit or an appended trace step
 
 	commit *commitRows
-	seqs   []int64
-	timer  timerRow
-	entry  string
-
-	// uncertain is set when a request that carried this write ended without a
-	// definite answer. From then on a lost compare-and-swap may be this write's
-	// own doing, and is looked into before it is called a conflict.
-	uncertain bool
-	outbox    SeqRange
-	spawns    SeqRange
+	*plainRow
 }
 
 type writeKind uint8
@@ -41,22 +40,44 @@ const (
 	writeAppendTrace
 )
 
+// plainRow is the content of a write that is not a commit: one of the three.
+type plainRow struct {
+	seqs  []int64
+	timer timerRow
+	entry string
+}
+
 // commitRows is the content of a commit as rows of the tables.
 type commitRows struct {
-	definition string
-	status     Status
-	data       string
-	base       int64        // the version it was built on
-	baseToken  engine.Value // the token of that version, or null if unknown
-	// sameIndexes says that the row already has the definition and the status, if
-	// the commit is won.
-	sameIndexes bool
-	processed   string
-	emits       []emitRow
-	cancels     []string
-	timers      []timerRow
-	children    []spawnRow
-	trace       string
+	*sideRows              // what goes beside the state: noSideRows, or its own
+	base      int64        // the version it was built on
+	baseToken engine.Value // the token of that version, or null if unknown
+	data      string
+	// state is what data says. A copy costs less than decoding data would: its
+	// texts and Objects are immutable, so it shares them with the caller's.
+	state Execution
+}
+
+type sideRows struct {
+	processed string
+	emits     []emitRow
+	cancels   []string
+	timers    []timerRow
+	children  []spawnRow
+	trace     string
+
+	outboxSeqs, spawnSeqs SeqRange // what emits and children got, if the commit won
+}
+
+// noSideRows is shared by all commits that have none. Nobody writes to it.
+var noSideRows = &sideRows{}
+
+// own returns the side rows for writing to them.
+func (r *commitRows) own() *sideRows {
+	if r.sideRows == noSideRows {
+		r.sideRows = &sideRows{}
+	}
+	return r.sideRows
 }
 
 type emitRow struct {
@@ -97,18 +118,15 @@ func (w *Write) Ref() CommitRef {
 // loses, the next one loses too, whatever the winner wrote. Next must be called
 // on a commit.
 func (w *Write) Next() *Execution {
-	e, err := decodeExecution(w.id, w.commit.data, w.commit.base+1)
-	if err != nil {
-		// Our own encoding of a valid execution always decodes.
-		panic(fmt.Sprintf("store: cannot decode what was encoded: %v", err))
-	}
+	e := w.commit.state
+	e.Version++
 	e.token, e.tokenKnown, e.baseDefinition, e.baseStatus = w.token, true, e.DefinitionID, e.Status
-	return e
+	return &e
 }
 
 // Committed returns the result of a commit that was reported as won.
 func (w *Write) Committed() Committed {
-	return Committed{ID: w.id, Version: w.commit.base + 1, Token: w.token, Outbox: w.outbox, Spawns: w.spawns, write: w}
+	return Committed{ID: w.id, Version: w.commit.base + 1, Token: w.token, Outbox: w.commit.outboxSeqs, Spawns: w.commit.spawnSeqs, write: w}
 }
 
 // PrepareCommit validates and encodes a commit. It does not block. The errors
@@ -131,21 +149,22 @@ func (s *Store) PrepareCommit(c *Commit) (*Write, error) {
 	}{}
 	w, r := &both.w, &both.r
 	w.kind, w.id, w.token, w.commit = writeCommit, e.ID, newToken(), r
-	r.definition, r.status, r.base, r.processed = e.DefinitionID, e.Status, e.Version, c.ProcessedEvent
+	r.sideRows, r.base, r.state = noSideRows, e.Version, *e
 	if e.tokenKnown && e.Version > 0 {
 		r.baseToken = engine.Text(e.token)
 		// Only a token of ours tells one row from every other.
-		r.sameIndexes = e.token != "" && e.baseDefinition == e.DefinitionID && e.baseStatus == e.Status
+		w.sameIndexes = e.token != "" && e.baseDefinition == e.DefinitionID && e.baseStatus == e.Status
 	}
 	var err error
 	if r.data, err = encodeExecution(e, e.Version+1, l.MaxState); err != nil {
 		return nil, err
 	}
-	w.size = len(r.data) + 2*len(w.id) + len(r.definition) + 160
+	w.size = len(r.data) + 2*len(w.id) + len(e.DefinitionID) + 160
 	if c.ProcessedEvent != "" {
 		if err := l.text("ProcessedEvent", c.ProcessedEvent); err != nil {
 			return nil, err
 		}
+		r.own().processed = c.ProcessedEvent
 		w.size += len(w.id) + len(r.processed) + 64
 	}
 	if n := len(c.Emits) + len(c.Timers) + len(c.Spawns); n > l.MaxRows {
@@ -161,7 +180,7 @@ func (s *Store) PrepareCommit(c *Commit) (*Write, error) {
 		return nil, err
 	}
 	if c.Trace != nil {
-		r.trace = c.Trace.Raw()
+		r.own().trace = c.Trace.Raw()
 		if err := document("Trace", r.trace, l.MaxState); err != nil {
 			return nil, err
 		}
@@ -220,9 +239,10 @@ func (w *Write) addEmits(l *Limits, emits []Emit) error {
 	if len(emits) == 0 {
 		return nil
 	}
-	w.commit.emits = make([]emitRow, len(emits))
+	rows := make([]emitRow, len(emits))
+	w.commit.own().emits = rows
 	for i := range emits {
-		em, row := &emits[i], &w.commit.emits[i]
+		em, row := &emits[i], &rows[i]
 		if em.Target != "" {
 			if err := l.text(fmt.Sprintf("Emits[%d].Target", i), em.Target); err != nil {
 				return err
@@ -253,6 +273,7 @@ func (w *Write) addTimers(l *Limits, ops []TimerOp) error {
 	if len(ops) == 0 {
 		return nil
 	}
+	rows := w.commit.own()
 	var last map[string]int
 	if len(ops) > 1 {
 		last = make(map[string]int, len(ops))
@@ -270,9 +291,9 @@ func (w *Write) addTimers(l *Limits, ops []TimerOp) error {
 			continue
 		}
 		if op.Cancel {
-			w.commit.cancels = append(w.commit.cancels, op.Path)
+			rows.cancels = append(rows.cancels, op.Path)
 		} else {
-			w.commit.timers = append(w.commit.timers, timerRow{path: op.Path, fireAt: fireAt})
+			rows.timers = append(rows.timers, timerRow{path: op.Path, fireAt: fireAt})
 		}
 		w.size += len(op.Path) + len(w.id) + 64
 	}
@@ -296,7 +317,8 @@ func (w *Write) addSpawns(l *Limits, spawns []Spawn) error {
 	if len(spawns) == 0 {
 		return nil
 	}
-	w.commit.children = make([]spawnRow, len(spawns))
+	rows := make([]spawnRow, len(spawns))
+	w.commit.own().children = rows
 	for i := range spawns {
 		sp := &spawns[i]
 		if err := l.name(fmt.Sprintf("Spawns[%d].ChildID", i), sp.ChildID); err != nil {
@@ -309,7 +331,7 @@ func (w *Write) addSpawns(l *Limits, spawns []Spawn) error {
 		if err := document(fmt.Sprintf("Spawns[%d].Context", i), row.context, l.MaxState); err != nil {
 			return err
 		}
-		w.commit.children[i] = row
+		rows[i] = row
 		w.size += len(row.child) + len(row.rootPath) + len(row.context) + len(w.id) + 80
 	}
 	return nil
@@ -331,7 +353,7 @@ func (s *Store) prepareAck(kind writeKind, seqs []int64) (*Write, error) {
 	if len(seqs) > s.limits.MaxRows {
 		return nil, tooLarge("number of acknowledgements", len(seqs), s.limits.MaxRows)
 	}
-	return &Write{kind: kind, seqs: append([]int64(nil), seqs...), size: 64 + 12*len(seqs)}, nil
+	return &Write{kind: kind, plainRow: &plainRow{seqs: append([]int64(nil), seqs...)}, size: 64 + 12*len(seqs)}, nil
 }
 
 // PrepareDeleteTimer validates the removal of a timer. It does not block. The
@@ -344,7 +366,7 @@ func (s *Store) PrepareDeleteTimer(t Timer) (*Write, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Write{kind: writeDeleteTimer, id: t.ExecutionID, timer: timerRow{path: t.Path, fireAt: fireAt}, size: 128 + len(t.ExecutionID) + len(t.Path)}, nil
+	return &Write{kind: writeDeleteTimer, id: t.ExecutionID, plainRow: &plainRow{timer: timerRow{path: t.Path, fireAt: fireAt}}, size: 128 + len(t.ExecutionID) + len(t.Path)}, nil
 }
 
 // PrepareAppendTrace validates a trace step. It does not block. The errors are
@@ -357,5 +379,5 @@ func (s *Store) PrepareAppendTrace(id string, step Object) (*Write, error) {
 	if err := document("step", entry, s.limits.MaxState); err != nil {
 		return nil, err
 	}
-	return &Write{kind: writeAppendTrace, id: id, token: newToken(), entry: entry, size: 128 + len(id) + len(entry)}, nil
+	return &Write{kind: writeAppendTrace, id: id, token: newToken(), plainRow: &plainRow{entry: entry}, size: 128 + len(id) + len(entry)}, nil
 }

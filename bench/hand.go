@@ -53,7 +53,7 @@ type row struct {
 // hand is one caller of a handwritten mode.
 type hand struct {
 	*handwritten
-	lo, hi int
+	order  []int // the executions of this caller, and the one whose turn is next
 	at     int
 	events *eventIDs
 	prefix string // of an event's JSON up to its id
@@ -63,8 +63,13 @@ type hand struct {
 
 func (h *handwritten) hand(caller, callers int) *hand {
 	w := &hand{handwritten: h, events: h.env.data.newEventIDs()}
-	w.lo, w.hi = share(len(h.ids), caller, callers)
-	w.at = w.lo
+	// In random order: callers of a store do not happen to work on neighbouring
+	// rows, several of which share a page of the database, either.
+	lo, hi := share(len(h.ids), caller, callers)
+	w.order = h.env.data.rng.Perm(hi - lo)
+	for i := range w.order {
+		w.order[i] += lo
+	}
 	e := store.Event{ID: "@", Kind: "charge", CreatedTime: eventTime, Data: h.env.data.eventData}
 	raw, err := e.MarshalJSON()
 	if err != nil {
@@ -84,9 +89,9 @@ func cutOnce(s, sep string) (before, after string) {
 }
 
 func (w *hand) next() int {
-	k := w.at
-	if w.at++; w.at == w.hi {
-		w.at = w.lo
+	k := w.order[w.at]
+	if w.at++; w.at == len(w.order) {
+		w.at = 0
 	}
 	return k
 }

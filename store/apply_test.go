@@ -237,6 +237,57 @@ func TestApplyKeepsInMindWhatWasSentBefore(t *testing.T) {
 	}
 }
 
+// A commit whose first answer was lost, and which then loses although the row is
+// still as it was before, is sent again: somebody's delayed write may have come
+// and gone. If time runs out meanwhile, its outcome is unknown.
+func TestApplySendsAgainWhatIsStillOpen(t *testing.T) {
+	for _, answers := range []int{1, 1 << 30} { // how often it loses in vain
+		synctest.Test(t, func(t *testing.T) {
+			eng := &fakeEngine{traits: fakeTraits}
+			s := fakeStore(eng)
+			writes := fakeWrites(t, s, "a")
+			eng.exec = func(n int, stmts []engine.Statement) ([]engine.Result, error) {
+				switch {
+				case n == 1:
+					return nil, fakeUnknown()
+				case n <= 1+answers:
+					return returned(stmts), nil
+				}
+				return returned(stmts, "a"), nil
+			}
+			eng.query = func(int, []engine.Statement) ([]engine.Result, error) { return rowsOf(peekColumns), nil }
+			err := fakeApply(t, t.Context(), s, writes)[0]
+			if answers == 1 {
+				if err != nil || eng.execs != 3 {
+					t.Errorf("got %v after %d requests, want success after 3", err, eng.execs)
+				}
+				return
+			}
+			var unknown *UnknownError
+			if !errors.As(err, &unknown) || !unknown.Seen || unknown.Found != NoVersion || unknown.Ref != writes[0].Ref() {
+				t.Errorf("got %v, want the outcome unknown and what was seen", err)
+			}
+		})
+	}
+}
+
+// Errors say what was found and what was expected.
+func TestErrorsTellWhatWasFound(t *testing.T) {
+	for want, err := range map[string]error{
+		`execution "x": conflict: expected version 3, found none`:                                           &ConflictError{ID: "x", Expected: 3, Found: NoVersion},
+		`execution "x": conflict: expected none, found version 3`:                                           &ConflictError{ID: "x", Found: 3},
+		`execution "x": conflict: version 3 is another commit's`:                                            &ConflictError{ID: "x", Expected: 3, Found: 3},
+		`execution "x": conflict: expected version 3, found 4`:                                              &ConflictError{ID: "x", Expected: 3, Found: 4},
+		`execution "x": outcome of the commit on version 3 is unknown`:                                      &UnknownError{Ref: CommitRef{ID: "x", Base: 3}},
+		`execution "x": outcome of the commit on version 3 is unknown, no row was found`:                    &UnknownError{Ref: CommitRef{ID: "x", Base: 3}, Seen: true, Found: NoVersion},
+		`execution "x": outcome of the commit on version 3 is unknown, found version 5: ` + errFake.Error(): &UnknownError{Ref: CommitRef{ID: "x", Base: 3}, Seen: true, Found: 5, Err: errFake},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
 // A lost commit of which nothing was unknown is a conflict, whatever the row says
 // by the time it is looked at.
 func TestApplyCallsADefiniteLossAConflict(t *testing.T) {

@@ -18,6 +18,33 @@ var readCases = []storeCase{
 			e.Errorf("got %v, want x not found", err)
 		}
 	}},
+	{promise: "many executions are loaded by one request, in the order asked for", run: func(e *env) {
+		for _, id := range []string{"x", "y", "broken"} {
+			e.ok(e.Commit(e.ctx, &store.Commit{Execution: execution(id)}))
+		}
+		before := e.tap.traffic().queries
+		got, err := e.st.LoadMany(e.ctx, "y", "nobody", "x", "y")
+		e.must(err)
+		if len(got) != 4 || got[0].ID != "y" || got[1] != nil || got[2].ID != "x" || got[3].ID != "y" || got[0] == got[3] {
+			e.Errorf("got %v", got)
+		}
+		if n := e.tap.traffic().queries - before; n != 1 {
+			e.Errorf("it took %d requests, want one", n)
+		}
+		e.foreign("UPDATE executions SET data='[]' WHERE id=?", "broken")
+		got, err = e.st.LoadMany(e.ctx, "x", "broken")
+		var invalid *store.InvalidDataError
+		if !errors.As(err, &invalid) || invalid.ID != "broken" || len(got) != 2 || got[0] == nil || got[1] != nil {
+			e.Errorf("beside a broken row: %v, %v", got, err)
+		}
+		if got, err := e.st.LoadMany(e.ctx); len(got) != 0 || err != nil {
+			e.Errorf("of nothing: %v, %v", got, err)
+		}
+		var input *store.InvalidError
+		if got, err := e.st.LoadMany(e.ctx, "x", ""); got != nil || !errors.As(err, &input) {
+			e.Errorf("of an empty id: %v, %v", got, err)
+		}
+	}},
 	{promise: "a load for an event tells state and ledger from one moment", run: func(e *env) {
 		got, err := e.LoadForEvent(e.ctx, "x", "seen")
 		if e.must(err); got.Execution != nil || got.Processed {
@@ -235,6 +262,9 @@ var storedCases = []storeCase{
 		}
 	}},
 	{promise: "a version that is no number fails its own row alone, of loads and of lost commits", run: func(e *env) {
+		if e.db.Typed {
+			e.Skip("a version of this database is always a number")
+		}
 		stale := map[string]*store.Execution{}
 		for _, id := range []string{"a", "b", "c"} {
 			stale[id] = e.create(id).Execution()

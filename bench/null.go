@@ -82,16 +82,17 @@ type parameters struct{ cols, id, old, data int }
 // parametersOf reads it from the names in WITH w(...), which are the same for any
 // number of rows, so it does so once for each kind of statement.
 func (e *nullEngine) parametersOf(sql string) parameters {
-	list, ok := strings.CutPrefix(sql, rowsPrefix)
-	if ok {
+	list, multi := strings.CutPrefix(sql, rowsPrefix)
+	if multi {
 		list, _, _ = strings.Cut(list, ")")
-	} else {
-		list = singleRow(sql)
 	}
 	if p, ok := e.params.Load(list); ok {
 		return p.(parameters)
 	}
 	names := strings.Split(list, ",")
+	if !multi {
+		names = strings.Split(singleRow(sql), ",")
+	}
 	p := parameters{len(names), slices.Index(names, "id"), slices.Index(names, "at"), slices.Index(names, "data")}
 	e.params.Store(strings.Clone(list), p)
 	return p

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -241,31 +242,49 @@ func (w *Write) addEmits(l *Limits, emits []Emit) error {
 	}
 	rows := make([]emitRow, len(emits))
 	w.commit.own().emits = rows
+	buf := encodeBuffers.get()
+	defer encodeBuffers.put(buf)
 	for i := range emits {
 		em, row := &emits[i], &rows[i]
-		if em.Target != "" {
-			if err := l.text(fmt.Sprintf("Emits[%d].Target", i), em.Target); err != nil {
-				return err
-			}
-			row.target = engine.Text(em.Target)
-		}
-		if err := l.name(fmt.Sprintf("Emits[%d].Event.ID", i), em.Event.ID); err != nil {
-			return err
-		}
-		if !utf8.ValidString(em.Event.Kind) {
-			return &InvalidError{Field: fmt.Sprintf("Emits[%d].Event.Kind", i), Reason: "is not valid UTF-8"}
-		}
-		b, err := em.Event.MarshalJSON()
-		if err != nil {
-			return &InvalidError{Field: fmt.Sprintf("Emits[%d].Event", i), Reason: "cannot be encoded: " + err.Error()}
-		}
-		row.event = string(b)
-		if err := document(fmt.Sprintf("Emits[%d].Event", i), row.event, l.MaxState); err != nil {
-			return err
+		if err := em.encode(l, row, buf); err != nil {
+			return inList("Emits", i, err)
 		}
 		w.size += len(row.event) + len(em.Target) + len(w.id) + 80
 	}
 	return nil
+}
+
+func (em *Emit) encode(l *Limits, row *emitRow, buf *[]byte) error {
+	if em.Target != "" {
+		if err := l.text("Target", em.Target); err != nil {
+			return err
+		}
+		row.target = engine.Text(em.Target)
+	}
+	if err := l.name("Event.ID", em.Event.ID); err != nil {
+		return err
+	}
+	if !utf8.ValidString(em.Event.Kind) {
+		return &InvalidError{Field: "Event.Kind", Reason: "is not valid UTF-8"}
+	}
+	b, err := em.Event.appendJSON((*buf)[:0])
+	if err != nil {
+		return &InvalidError{Field: "Event", Reason: "cannot be encoded: " + err.Error()}
+	}
+	*buf, row.event = b, string(b)
+	return document("Event", row.event, l.MaxState)
+}
+
+// inList says that err is about an entry of a list. The name of the field is put
+// together only here, when something is wrong.
+func inList(list string, i int, err error) error { return within(fmt.Sprintf("%s[%d]", list, i), err) }
+
+func within(field string, err error) error {
+	var invalid *InvalidError
+	if errors.As(err, &invalid) {
+		invalid.Field = field + "." + invalid.Field
+	}
+	return err
 }
 
 // addTimers folds the operations per path, the last one winning.
@@ -283,9 +302,9 @@ func (w *Write) addTimers(l *Limits, ops []TimerOp) error {
 	}
 	for i := range ops {
 		op := &ops[i]
-		fireAt, err := l.checkTimer(fmt.Sprintf("Timers[%d]", i), op)
+		fireAt, err := l.checkTimer(op)
 		if err != nil {
-			return err
+			return inList("Timers", i, err)
 		}
 		if last != nil && last[op.Path] != i {
 			continue
@@ -300,15 +319,15 @@ func (w *Write) addTimers(l *Limits, ops []TimerOp) error {
 	return nil
 }
 
-func (l *Limits) checkTimer(field string, op *TimerOp) (float64, error) {
-	if err := l.text(field+".Path", op.Path); err != nil {
+func (l *Limits) checkTimer(op *TimerOp) (float64, error) {
+	if err := l.text("Path", op.Path); err != nil {
 		return 0, err
 	}
 	if op.Cancel {
 		return 0, nil
 	}
 	if math.IsNaN(op.FireAt) || math.IsInf(op.FireAt, 0) {
-		return 0, &InvalidError{Field: field + ".FireAt", Reason: "is not a finite number"}
+		return 0, &InvalidError{Field: "FireAt", Reason: "is not a finite number"}
 	}
 	return op.FireAt + 0, nil // adding zero turns -0 into 0
 }
@@ -320,21 +339,24 @@ func (w *Write) addSpawns(l *Limits, spawns []Spawn) error {
 	rows := make([]spawnRow, len(spawns))
 	w.commit.own().children = rows
 	for i := range spawns {
-		sp := &spawns[i]
-		if err := l.name(fmt.Sprintf("Spawns[%d].ChildID", i), sp.ChildID); err != nil {
-			return err
+		row := &rows[i]
+		if err := spawns[i].encode(l, row); err != nil {
+			return inList("Spawns", i, err)
 		}
-		if err := l.text(fmt.Sprintf("Spawns[%d].RootPath", i), sp.RootPath); err != nil {
-			return err
-		}
-		row := spawnRow{child: sp.ChildID, rootPath: sp.RootPath, context: sp.Context.Raw()}
-		if err := document(fmt.Sprintf("Spawns[%d].Context", i), row.context, l.MaxState); err != nil {
-			return err
-		}
-		rows[i] = row
 		w.size += len(row.child) + len(row.rootPath) + len(row.context) + len(w.id) + 80
 	}
 	return nil
+}
+
+func (sp *Spawn) encode(l *Limits, row *spawnRow) error {
+	if err := l.name("ChildID", sp.ChildID); err != nil {
+		return err
+	}
+	if err := l.text("RootPath", sp.RootPath); err != nil {
+		return err
+	}
+	*row = spawnRow{child: sp.ChildID, rootPath: sp.RootPath, context: sp.Context.Raw()}
+	return document("Context", row.context, l.MaxState)
 }
 
 // PrepareAckOutbox validates the acknowledgement of outbox entries. It does not
@@ -362,9 +384,9 @@ func (s *Store) PrepareDeleteTimer(t Timer) (*Write, error) {
 	if err := s.limits.name("Timer.ExecutionID", t.ExecutionID); err != nil {
 		return nil, err
 	}
-	fireAt, err := s.limits.checkTimer("Timer", &TimerOp{Path: t.Path, FireAt: t.FireAt})
+	fireAt, err := s.limits.checkTimer(&TimerOp{Path: t.Path, FireAt: t.FireAt})
 	if err != nil {
-		return nil, err
+		return nil, within("Timer", err)
 	}
 	return &Write{kind: writeDeleteTimer, id: t.ExecutionID, plainRow: &plainRow{timer: timerRow{path: t.Path, fireAt: fireAt}}, size: 128 + len(t.ExecutionID) + len(t.Path)}, nil
 }

@@ -240,6 +240,7 @@ func TestReadiness(t *testing.T) {
 		for _, f := range futures {
 			await(t, f)
 		}
+		synctest.Wait() // the books are closed just after the futures are resolved
 		if n := w.s.Stats().Writes; n.Queued+n.InFlight != 0 {
 			t.Errorf("after the hang: %+v", n)
 		}

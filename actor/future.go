@@ -234,7 +234,7 @@ func (f *Future[T]) leave() bool {
 
 // AwaitAll waits for all futures, or until ctx ends, and returns their values in
 // order. If any failed, it returns the values of the others all the same, and an
-// error that joins those of the failed ones, each with its position.
+// error that joins those of the failed ones, each with its position, from 0 on.
 func AwaitAll[T any, F Awaitable[T]](ctx context.Context, futures ...F) ([]T, error) {
 	values := make([]T, len(futures))
 	var errs []error

@@ -12,10 +12,16 @@ demo: ## Drive a fleet of orders on embedded SQLite and verify the result (no se
 	$(GO) run ./examples/fleet
 
 .PHONY: test
-test: ## Run all tests with the race detector; set RQLITED=/path/to/rqlited for real clusters too
+test: ## Run all tests with the race detector; RQLITED=/path/to/rqlited adds real clusters, QUORATE_POSTGRES_URL a server
 	@if [ -z "$$RQLITED" ] && ! command -v rqlited >/dev/null 2>&1; then \
 		echo "note: no rqlited on PATH or in RQLITED, so tests on real clusters are skipped; set RQLITED=/path/to/rqlited to run them"; fi
+	@if [ -z "$$QUORATE_POSTGRES_URL" ]; then \
+		echo "note: QUORATE_POSTGRES_URL is not set, so tests on PostgreSQL are skipped; make test-postgres starts a server for them"; fi
 	$(GO) test -race ./...
+
+.PHONY: test-postgres
+test-postgres: ## Run all tests with a private PostgreSQL in a temporary folder (needs Debian's postgresql, or PGBIN)
+	@server=$$(.ci/postgres start) && eval "$$server" && trap '.ci/postgres stop' EXIT && $(MAKE) test
 
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
@@ -34,6 +40,10 @@ bench-once: ## Run every Go benchmark once, to see that they work
 .PHONY: chaos
 chaos: ## Break a cluster under load for a minute and check the history; set RQLITED for real nodes, ARGS for flags
 	$(GO) run ./bench/chaos -duration 1m $(ARGS)
+
+.PHONY: chaos-coordination
+chaos-coordination: ## Let processes fight for locks, stop and kill them, and check that nothing is held twice; RQLITED and ARGS as above
+	$(GO) run ./bench/chaoscoord -duration 1m $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder, FUZZTIME (default 10s) each

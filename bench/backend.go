@@ -16,9 +16,9 @@ import (
 
 // backend is the database that all modes of a run share.
 type backend struct {
-	engine     string // "sqlite", "rqlite" or "null"
+	engine     string // "sqlite", "postgres", "rqlite" or "null"
 	server     string // what answers, for people
-	durability string // of SQLite, empty for others
+	durability string // empty where the server does not tell
 
 	// open returns a connection of a mode's own. pool is the number of
 	// connections it may use, 0 for the engine's default.
@@ -44,6 +44,8 @@ func openBackend(ctx context.Context, cfg *config) (*backend, error) {
 		}, nil
 	case "sqlite":
 		return openSQLite(cfg)
+	case "postgres":
+		return openPostgres(ctx, cfg)
 	default:
 		return openRqlite(ctx, cfg)
 	}

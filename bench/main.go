@@ -93,8 +93,8 @@ func parseFlags(args []string, stderr io.Writer) (*config, error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	var modeList, opList, callerList string
-	fs.StringVar(&cfg.engine, "engine", "sqlite", "`database`: sqlite, rqlite, or null (answers at once)")
-	fs.StringVar(&cfg.url, "url", "", "rqlite: `URLs` of nodes, comma-separated; without it a cluster is started")
+	fs.StringVar(&cfg.engine, "engine", "sqlite", "`database`: sqlite, postgres, rqlite, or null (answers at once)")
+	fs.StringVar(&cfg.url, "url", "", "rqlite: `URLs` of nodes, comma-separated; without it a cluster is started; postgres: the server's URL, without it "+postgresVariable)
 	fs.StringVar(&cfg.db, "db", "", "sqlite: `path` of the database, or :memory:; without it a temporary file")
 	fs.StringVar(&modeList, "mode", "all", "comma-separated `modes`: sync-one, sync, sync-pool, gorqlite, queued, raw-batch, actor, or all that the engine has")
 	fs.StringVar(&opList, "op", "commit,load", "comma-separated `operations`: commit, commit-full, load, load-for-event, mixed, commit-prepared (null only)")
@@ -158,7 +158,7 @@ func (cfg *config) validate() error {
 		{cfg.inFlight < 0, "-in-flight is negative"},
 		{cfg.maxBatch < 0, "-max-batch is negative"},
 		{cfg.durability != "full" && cfg.durability != "normal", fmt.Sprintf("-durability %q is neither full nor normal", cfg.durability)},
-		{cfg.url != "" && cfg.engine != "rqlite", "-url goes with -engine rqlite"},
+		{cfg.url != "" && cfg.engine != "rqlite" && cfg.engine != "postgres", "-url goes with -engine rqlite or postgres"},
 		{cfg.db != "" && cfg.engine != "sqlite", "-db goes with -engine sqlite"},
 		{cfg.contended && slices.Contains(cfg.ops, opMixed), "-contended does not go with -op mixed"},
 	} {

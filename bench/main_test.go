@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/store/postgres/postgrestest"
+
 	"go.uber.org/goleak"
 )
 
@@ -42,8 +44,12 @@ func TestJSON(t *testing.T) {
 		{"sqlite", "commit,commit-full,load,load-for-event,mixed", []string{"-db", ":memory:"}},
 		{"sqlite", "commit,mixed", []string{"-durability", "normal", "-in-flight", "1", "-max-batch", "2"}},
 		{"rqlite", "commit,commit-full,load,load-for-event,mixed", nil},
+		{"postgres", "commit,commit-full,load,load-for-event,mixed", nil},
 	} {
 		t.Run(c.engine+"/"+strings.Join(c.args, " "), func(t *testing.T) {
+			if c.engine == "postgres" {
+				postgrestest.Require(t)
+			}
 			// Simulated nodes: a real cluster would take its time to start.
 			t.Setenv("RQLITED", filepath.Join(t.TempDir(), "none"))
 			args := quick(append([]string{"-engine", c.engine, "-op", c.ops, "-callers", "1,3", "-json"}, c.args...)...)

@@ -45,7 +45,7 @@ type environment struct {
 	callers int // the most callers of the run
 }
 
-var allEngines = []string{"sqlite", "rqlite", "null"}
+var allEngines = []string{"sqlite", "postgres", "rqlite", "null"}
 
 func anything(op, bool) string { return "" }
 

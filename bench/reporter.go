@@ -20,7 +20,7 @@ type reporter struct {
 func newReporter(cfg *config, b *backend, stdout io.Writer) *reporter {
 	r := &reporter{cfg: cfg, settings: newSettings(cfg, b), stdout: stdout}
 	r.table = &table{w: stdout, logs: b.logLength != nil}
-	if b.engine != "rqlite" && hasMode(cfg.modes, "sync") && hasMode(cfg.modes, "sync-pool") {
+	if b.engine != "rqlite" && b.engine != "postgres" && hasMode(cfg.modes, "sync") && hasMode(cfg.modes, "sync-pool") {
 		r.notes = append(r.notes, b.engine+" has no connection pool, so sync and sync-pool are the same code: their difference is the noise of this run")
 	}
 	if b.engine == "null" {

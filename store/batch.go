@@ -14,6 +14,8 @@ type batch struct {
 	spawns, traces, trims                 rows
 	deleted, appended, trimmed            rows
 	ackedOutbox, ackedSpawns              rows
+	interleaved                           bool  // with other transactions: see interleave.go
+	locked, traceLocks                    rows  // if so
 	commits                               []int // positions of the commits in writes
 	creates, updates, redefines           decisions
 }
@@ -35,12 +37,13 @@ func (s *Store) newBatch(writes []*Write) *batch {
 		{&b.outbox, sqlOutbox}, {&b.processed, sqlProcessed}, {&b.cancels, sqlCancel}, {&b.schedules, sqlSchedule},
 		{&b.spawns, sqlSpawn}, {&b.traces, sqlTrace}, {&b.trims, sqlTrim},
 		{&b.deleted, sqlDeleteTimer}, {&b.appended, sqlAppendTrace}, {&b.trimmed, sqlTrimAppended},
-		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn},
+		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn}, {&b.locked, sqlLock}, {&b.traceLocks, sqlLockTrace},
 		{&b.creates.rows, sqlCreate}, {&b.updates.rows, sqlUpdate}, {&b.redefines.rows, sqlRedefine},
 	} {
 		r.r.t = r.t
 	}
 	b.commits = make([]int, 0, len(writes))
+	b.interleaved = s.traits.Dialect == engine.PostgreSQL
 	for i, w := range writes {
 		switch w.kind {
 		case writeCommit:
@@ -59,7 +62,13 @@ func (s *Store) newBatch(writes []*Write) *batch {
 			}
 		}
 	}
-	b.emit(&s.traits)
+	if b.interleaved {
+		b.addSorted()
+		b.addLocks()
+		b.emitInterleaved(&s.traits)
+	} else {
+		b.emit(&s.traits)
+	}
 	return b
 }
 
@@ -73,6 +82,9 @@ func (b *batch) addCommit(w *Write, keep int64) {
 	c := w.commit
 	token, known := c.baseToken.Text()
 	id, at := engine.Text(w.id), expectation(c.base, token, known)
+	if b.interleaved {
+		at = engine.Text(w.token) // see guardPostgres
+	}
 	for i := range c.emits {
 		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())), id, at, c.emits[i].target, engine.Text(c.emits[i].event))
 	}
@@ -96,20 +108,29 @@ func (b *batch) addCommit(w *Write, keep int64) {
 			b.trims.args = append(b.trims.args, id, at, engine.Int(keep))
 		}
 	}
-	data, own, status := engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.state.Status))
+	if !b.interleaved {
+		b.addDecision(len(b.commits), w, at)
+	}
+}
+
+// addDecision adds the row of the execution itself, for the commit at a position
+// of b.commits. The row is expected to be at base.
+func (b *batch) addDecision(position int, w *Write, base engine.Value) {
+	c := w.commit
+	id, data, own, status := engine.Text(w.id), engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.state.Status))
 	var d *decisions
 	switch {
 	case c.base == 0:
 		d = &b.creates
 		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.state.DefinitionID), data, own, status)
-	case w.sameIndexes:
+	case w.sameIndexes && !b.interleaved:
 		d = &b.updates
-		d.args = append(d.grow(len(b.writes)), id, at, data, own)
+		d.args = append(d.grow(len(b.writes)), id, base, data, own)
 	default:
 		d = &b.redefines
-		d.args = append(d.args, id, at, data, own, status, engine.Text(c.state.DefinitionID))
+		d.args = append(d.args, id, base, data, own, status, engine.Text(c.state.DefinitionID))
 	}
-	d.commits = append(d.commits, len(b.commits))
+	d.commits = append(d.commits, position)
 }
 
 // grow returns the rows with room for n of them.
@@ -212,6 +233,10 @@ func (b *batch) assignSeqs(results []engine.Result, won []bool) {
 
 func (b *batch) assign(results []engine.Result, won []bool, r *rows, of func(*Write) (int, *SeqRange)) {
 	if r.count == 0 {
+		return
+	}
+	if b.stmts[r.first].Returning {
+		b.assignReturned(results[r.first:r.first+r.count], won, of)
 		return
 	}
 	var first, last, total int64

@@ -73,7 +73,7 @@ func (s *Store) List(ctx context.Context, q ListQuery) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	sql, args := listStatement(statuses, &q, after, limit+1)
+	sql, args := listStatement(s.traits.Dialect, statuses, &q, after, limit+1)
 	res, cols, err := s.scan(ctx, "list", q.Consistency, limit+1, sql, args, "id", "definition_id", "version", "status", "outcome", "active_path", "parent_id")
 	if err != nil {
 		return Page{}, err
@@ -119,13 +119,25 @@ func distinct(in []Status) ([]Status, error) {
 // listStatement builds the page's query, all but its last parameter, the limit.
 // Each status has a branch of its own, which walks the index from the cursor and
 // stops after a page; the branches are then merged.
-func listStatement(statuses []Status, q *ListQuery, after string, limit int) (string, []engine.Value) {
+func listStatement(d engine.Dialect, statuses []Status, q *ListQuery, after string, limit int) (string, []engine.Value) {
 	// An id that is a blob cannot be loaded, nor can a list go on behind it. Every
 	// text is less than any blob.
-	where := []string{"id<x''"}
+	id, where := "id", []string{"id<x''"}
+	if d == engine.PostgreSQL {
+		id, where = `id COLLATE "C"`, nil
+	}
+	jsonField := func(name string) string {
+		if d == engine.PostgreSQL {
+			return "quorate_json(data,'" + name + "')"
+		}
+		return "CASE WHEN json_valid(data) THEN json_extract(data,'$." + name + "') END"
+	}
 	var common []engine.Value
 	switch {
 	case q.Cursor == "":
+	case d == engine.PostgreSQL:
+		where = append(where, id+">?")
+		common = append(common, engine.Text(after))
 	case isBlobLiteral(after):
 		// rqlite would take it for a blob, behind which there is no text.
 		where = append(where, "id>substr(?,2)")
@@ -146,8 +158,11 @@ func listStatement(statuses []Status, q *ListQuery, after string, limit int) (st
 		conditions = append(conditions, where...)
 		args = append(args, common...)
 		args = append(args, engine.Int(int64(limit)))
-		return "SELECT * FROM (SELECT id,definition_id,version,data,quorate_status FROM executions WHERE " +
-			strings.Join(conditions, " AND ") + " ORDER BY id LIMIT ?)"
+		condition := ""
+		if len(conditions) > 0 {
+			condition = " WHERE " + strings.Join(conditions, " AND ")
+		}
+		return "SELECT * FROM (SELECT id,definition_id,version,data,quorate_status FROM executions" + condition + " ORDER BY " + id + " LIMIT ?) b"
 	}
 	var branches []string
 	for _, st := range statuses {
@@ -159,12 +174,7 @@ func listStatement(statuses []Status, q *ListQuery, after string, limit int) (st
 	}
 	return "SELECT id AS id,definition_id AS definition_id,version AS version,quorate_status AS status," +
 		jsonField("outcome") + " AS outcome," + jsonField("active_path") + " AS active_path," + jsonField("parent_id") + " AS parent_id" +
-		" FROM (" + strings.Join(branches, " UNION ALL ") + ") ORDER BY id LIMIT ?", args
-}
-
-// jsonField is a field of the stored JSON; null if that is not valid.
-func jsonField(name string) string {
-	return "CASE WHEN json_valid(data) THEN json_extract(data,'$." + name + "') END"
+		" FROM (" + strings.Join(branches, " UNION ALL ") + ") p ORDER BY " + id + " LIMIT ?", args
 }
 
 // A cursor is a version byte, a hash of the filters, and the last id, in

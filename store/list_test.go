@@ -65,7 +65,7 @@ func TestListStatementBindsEachParameter(t *testing.T) {
 				if after != "" {
 					q.Cursor = "c"
 				}
-				sql, args := listStatement(statuses, q, after, 11)
+				sql, args := listStatement(engine.SQLite, statuses, q, after, 11)
 				if got, want := strings.Count(sql, "?"), len(args)+1; got != want {
 					t.Errorf("%d parameters, %d arguments and the limit: %s", got, len(args), sql)
 				}

@@ -67,7 +67,8 @@ const (
 // PendingOutbox returns up to limit entries of the outbox, oldest first. An entry
 // stays, with the same event id, until it is acknowledged, so delivery is at least
 // once; whoever reads at the same time gets the same entries. Sequence numbers are
-// never given twice and become visible in their order. Errors:
+// never given twice and become visible in their order (on PostgreSQL only those of
+// one execution do; a lower one may appear after a higher one). Errors:
 // [ErrInvalid], [*InvalidDataError] if an entry is not an event, [ErrUnavailable],
 // [ErrClosed], the context's. Entries that are not valid are left out, each with
 // an [*InvalidDataError] in the error, and the valid ones are returned beside it.

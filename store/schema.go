@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/store/engine"
@@ -57,6 +58,74 @@ var schema = []object{
 	{"quorate_list_updated", `CREATE TRIGGER IF NOT EXISTS quorate_list_updated AFTER UPDATE` + listTrigger},
 	{"quorate_timers_due", `CREATE INDEX IF NOT EXISTS quorate_timers_due ON timers(fire_at,execution_id,path)`},
 }
+
+// PostgreSQL's differ in what has to do with JSON: it has a function that reads a
+// field of a text which may not be JSON, and triggers call functions. Its lists
+// need the byte order of ids, whatever the collation of a table that others made;
+// one of ours has it already: see sqlSchemaObjectsPostgres. What keeps commits
+// apart from an earlier send of themselves is the number of the transaction that
+// wrote the row: see guardPostgres.
+var schemaPostgres = append(slices.Clone(schema[:11]), []object{
+	{"executions.quorate_tx", `ALTER TABLE executions ADD COLUMN quorate_tx xid8`},
+	{"quorate_json", quorateJSON},
+	{"quorate_list", `CREATE OR REPLACE FUNCTION quorate_list() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS
+$$BEGIN NEW.quorate_status:=quorate_json(NEW.data,'status'); NEW.quorate_listed:=NEW.version; RETURN NEW; END$$`},
+	{"quorate_list_inserted", `CREATE OR REPLACE TRIGGER quorate_list_inserted BEFORE INSERT` + listTriggerPostgres},
+	{"quorate_list_updated", `CREATE OR REPLACE TRIGGER quorate_list_updated BEFORE UPDATE` + listTriggerPostgres},
+	{"executions.quorate_executions_id", `CREATE INDEX IF NOT EXISTS quorate_executions_id ON executions(id COLLATE "C")`},
+	{"quorate_executions_status", `CREATE INDEX IF NOT EXISTS quorate_executions_status ON executions(quorate_status,id COLLATE "C")`},
+	{"quorate_executions_definition", `CREATE INDEX IF NOT EXISTS quorate_executions_definition ON executions(definition_id,id COLLATE "C")`},
+	{"quorate_timers_due", `CREATE INDEX IF NOT EXISTS quorate_timers_due ON timers(fire_at,execution_id COLLATE "C",path COLLATE "C")`},
+}...)
+
+const listTriggerPostgres = ` ON executions FOR EACH ROW WHEN (NEW.quorate_listed<>NEW.version) EXECUTE FUNCTION quorate_list()`
+
+// quorateJSON defines quorate_json(data, field): the field as text, null if there
+// is none, or if data is not JSON, since others write it and must not fail for
+// that. PostgreSQL refuses escapes that stand for no character, which JSON may
+// hold; they are replaced before it looks, in the escaped text, where an escaped
+// backslash is put out of the way first.
+const quorateJSON = `CREATE OR REPLACE FUNCTION quorate_json(data text,field text) RETURNS text LANGUAGE plpgsql STABLE AS
+$$DECLARE v json; t text;
+BEGIN
+	BEGIN
+		v:=data::json->field;
+		t:=v#>>'{}';
+	EXCEPTION WHEN others THEN
+		BEGIN
+			t:=replace(data,'\\','\u005c');
+			t:=regexp_replace(t,'\\u(0000|[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F]))','\ufffd','g');
+			t:=regexp_replace(t,'(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}','\ufffd','g');
+			v:=t::json->field;
+			t:=v#>>'{}';
+		EXCEPTION WHEN others THEN
+			RETURN NULL;
+		END;
+	END;
+	RETURN t;
+END$$`
+
+// schemaOf returns the objects of a dialect.
+func schemaOf(d engine.Dialect) []object {
+	if d == engine.PostgreSQL {
+		return schemaPostgres
+	}
+	return schema
+}
+
+const (
+	sqlSchemaObjectsPostgres = `SELECT c.relname::text AS name FROM pg_class c WHERE c.relkind IN ('r','p','i','I') AND pg_table_is_visible(c.oid)` +
+		` UNION ALL SELECT 'executions.'||a.attname FROM pg_attribute a WHERE a.attrelid=to_regclass('executions') AND a.attnum>0 AND NOT a.attisdropped` +
+		` UNION ALL SELECT 'trace.'||a.attname FROM pg_attribute a WHERE a.attrelid=to_regclass('trace') AND a.attnum>0 AND NOT a.attisdropped` +
+		` UNION ALL SELECT t.tgname::text FROM pg_trigger t WHERE t.tgrelid=to_regclass('executions') AND NOT t.tgisinternal` +
+		` UNION ALL SELECT p.proname::text FROM pg_proc p WHERE p.proname IN ('quorate_json','quorate_list') AND pg_function_is_visible(p.oid)` +
+		// The primary key orders by bytes, if its column does.
+		` UNION ALL SELECT 'executions.quorate_executions_id' FROM pg_attribute a JOIN pg_collation l ON l.oid=a.attcollation` +
+		` WHERE a.attrelid=to_regclass('executions') AND a.attname='id' AND l.collname='C'` +
+		` UNION ALL SELECT 'executions.quorate_executions_id' WHERE to_regclass('quorate_executions_id') IS NOT NULL`
+	sqlListOthersPostgres = `UPDATE executions SET quorate_status=quorate_json(data,'status'),quorate_listed=version WHERE quorate_listed<>version` +
+		` AND NOT EXISTS(SELECT 1 FROM quorate_schema s WHERE s.id=1 AND s.version>=?)`
+)
 
 const (
 	sqlSchemaObjects = `SELECT name AS name FROM sqlite_master WHERE type IN ('table','index','trigger')` +
@@ -118,9 +187,13 @@ func (s *Store) recordVersion(ctx context.Context, version int64, created bool) 
 	if version == schemaVersion {
 		unless = math.MaxInt64 // something was repaired
 	}
+	listOthers := sqlListOthers
+	if s.traits.Dialect == engine.PostgreSQL {
+		listOthers = sqlListOthersPostgres
+	}
 	pause := newPause()
 	for {
-		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: sqlListOthers, Args: []engine.Value{engine.Int(unless)}}, {SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
+		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: listOthers, Args: []engine.Value{engine.Int(unless)}}, {SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
 		if err == nil {
 			return nil
 		}
@@ -133,7 +206,11 @@ func (s *Store) recordVersion(ctx context.Context, version int64, created bool) 
 // missingObjects returns the parts of the schema that are not there, and the
 // version on record, 0 if none.
 func (s *Store) missingObjects(ctx context.Context) ([]object, int64, error) {
-	results, err := s.query(ctx, engine.Linearizable, []engine.Statement{{SQL: sqlSchemaObjects}})
+	objects := sqlSchemaObjects
+	if s.traits.Dialect == engine.PostgreSQL {
+		objects = sqlSchemaObjectsPostgres
+	}
+	results, err := s.query(ctx, engine.Linearizable, []engine.Statement{{SQL: objects}})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,7 +224,7 @@ func (s *Store) missingObjects(ctx context.Context) ([]object, int64, error) {
 		there[name] = true
 	}
 	var missing []object
-	for _, o := range schema {
+	for _, o := range schemaOf(s.traits.Dialect) {
 		table, _, isColumn := strings.Cut(o.name, ".")
 		if !there[o.name] && (!isColumn || there[table]) {
 			missing = append(missing, o)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,30 +14,54 @@ import (
 // the list is left out and the parameters stand where its columns did, since such
 // statements are several times cheaper to parse and to run.
 type template struct {
-	cols      int
-	before    string // up to the rows
-	after     string // from the end of the rows
-	single    string // the text for one row
-	row       string
-	returning bool // several rows report their ids
+	cols  int
+	row   string
+	forms [2]form // by dialect
+}
+
+// form is a template in one dialect.
+type form struct {
+	before string // up to the rows
+	after  string // from the end of the rows
+	single string // the text for one row
+
+	returning, returningSingle bool // rows are returned
 }
 
 func newTemplate(columns, body string) *template {
 	cols := strings.Count(columns, ",") + 1
 	return &template{
-		cols:   cols,
-		before: "WITH w(" + columns + ") AS (VALUES ",
-		after:  ") " + body,
-		row:    "(?" + strings.Repeat(",?", cols-1) + ")",
-		single: singleRow(columns, body),
+		cols: cols,
+		row:  "(?" + strings.Repeat(",?", cols-1) + ")",
+		forms: [2]form{
+			engine.SQLite:     newForm(columns, body, guard),
+			engine.PostgreSQL: newForm(columns, strings.ReplaceAll(body, guard, guardPostgres), guardPostgres),
+		},
 	}
+}
+
+func newForm(columns, body, guard string) form {
+	return form{before: "WITH w(" + columns + ") AS (VALUES ", after: ") " + body, single: singleRow(columns, body, guard)}
 }
 
 // newVerdict is newTemplate for a statement that decides about commits. For one
 // row the verdict is the count of rows affected, for several the ids returned.
 func newVerdict(columns, body, single string) *template {
 	t := newTemplate(columns, body+" RETURNING id") // the space matters: rqlite looks for it
-	t.single, t.returning = single, true
+	f := &t.forms[engine.SQLite]
+	f.single, f.returning = single, true
+	return t
+}
+
+// postgres gives the template a text of its own for PostgreSQL.
+func (t *template) postgres(columns, body, single string) *template {
+	f := &t.forms[engine.PostgreSQL]
+	*f = newForm(columns, body, guardPostgres)
+	if single != "" {
+		f.single = single
+	}
+	f.returning = strings.Contains(f.after, " RETURNING ")
+	f.returningSingle = strings.Contains(f.single, " RETURNING ")
 	return t
 }
 
@@ -46,7 +71,7 @@ var (
 )
 
 // singleRow turns a statement over the list w into one for a single row of it.
-func singleRow(columns, body string) string {
+func singleRow(columns, body, guard string) string {
 	number := make(map[string]string)
 	for i, c := range strings.Split(columns, ",") {
 		number[c] = "?" + strconv.Itoa(i+1)
@@ -60,20 +85,21 @@ func singleRow(columns, body string) string {
 }
 
 // text returns the statement for n rows.
-func (t *template) text(n int) string {
+func (t *template) text(n int, d engine.Dialect) string {
+	f := &t.forms[d]
 	if n == 1 {
-		return t.single
+		return f.single
 	}
 	var b strings.Builder
-	b.Grow(len(t.before) + n*(len(t.row)+1) + len(t.after))
-	b.WriteString(t.before)
+	b.Grow(len(f.before) + n*(len(t.row)+1) + len(f.after))
+	b.WriteString(f.before)
 	for i := range n {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		b.WriteString(t.row)
 	}
-	b.WriteString(t.after)
+	b.WriteString(f.after)
 	return b.String()
 }
 
@@ -88,6 +114,20 @@ func (t *template) text(n int) string {
 // all, since the row has moved on.
 const guard = `CASE WHEN w.at=0 THEN NOT EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id)` +
 	` ELSE EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id AND (w.at=e.version||':'||e.commit_token OR w.at=e.version)) END`
+
+// guardPostgres holds for a row of w when its commit has won. Transactions of
+// PostgreSQL interleave, and what the guard above tests could change before the
+// row is written. So there the row comes first, which decides, and keeps all
+// others away from it until the end; what belongs to it follows, guarded on what
+// only the winner finds: its own token (at), written by this very transaction.
+// That of an earlier send of the same request is another, so a request that is sent
+// twice does nothing the second time, as above.
+const guardPostgres = `EXISTS(SELECT 1 FROM executions e WHERE e.id=w.id AND e.commit_token=w.at AND e.quorate_tx=pg_current_xact_id())`
+
+const (
+	isBasePostgres       = `executions.id=w.id AND (w.at=executions.version||':'||executions.commit_token OR w.at=executions.version::text)`
+	isBasePostgresSingle = `id=?1 AND (?2=version||':'||commit_token OR ?2=version::text)`
+)
 
 // isBase is the guard's second case, for the update of the row itself.
 const (
@@ -110,7 +150,9 @@ func expectation(version int64, token string, known bool) engine.Value {
 // functions for them in some places and lets nodes differ in others.
 var (
 	sqlOutbox = newTemplate("ord,id,at,target,event",
-		`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guard+` ORDER BY w.ord`)
+		`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guard+` ORDER BY w.ord`).
+		postgres("ord,id,at,target,event",
+			`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guardPostgres+` ORDER BY w.ord RETURNING seq`, "")
 
 	sqlProcessed = newTemplate("id,at,event",
 		`INSERT INTO processed_events(execution_id,event_id) SELECT w.id,w.event FROM w WHERE `+guard+
@@ -124,7 +166,9 @@ var (
 			` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`)
 
 	sqlSpawn = newTemplate("ord,id,at,child,root_path,context",
-		`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guard+` ORDER BY w.ord`)
+		`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guard+` ORDER BY w.ord`).
+		postgres("ord,id,at,child,root_path,context",
+			`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guardPostgres+` ORDER BY w.ord RETURNING seq`, "")
 
 	sqlTrace = newTemplate("id,at,entry",
 		`INSERT INTO trace(execution_id,idx,entry) SELECT w.id,coalesce((SELECT max(t.idx)+1 FROM trace t WHERE t.execution_id=w.id),0),w.entry FROM w WHERE `+guard)
@@ -133,23 +177,34 @@ var (
 		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
 			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep WHERE `+guard+`)`)
 
-	// The row itself comes last. Which statement it is depends on what the commit
-	// expects; each is true to the guard.
+	// The row itself comes last, in PostgreSQL first. Which statement it is depends
+	// on what the commit expects; each is true to the guard.
 	sqlCreate = newVerdict("id,definition,data,token,status",
 		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
 			` SELECT w.id,w.definition,w.data,1,w.token,w.status,1 FROM w WHERE true ON CONFLICT(id) DO NOTHING`,
 		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
-			` VALUES(?1,?2,?3,1,?4,?5,1) ON CONFLICT(id) DO NOTHING`)
+			` VALUES(?1,?2,?3,1,?4,?5,1) ON CONFLICT(id) DO NOTHING`).
+		postgres("id,definition,data,token,status",
+			`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed,quorate_tx)`+
+				` SELECT w.id,w.definition,w.data,1,w.token,w.status,1,pg_current_xact_id() FROM w ON CONFLICT(id) DO NOTHING RETURNING id`,
+			`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed,quorate_tx)`+
+				` VALUES(?1,?2,?3,1,?4,?5,1,pg_current_xact_id()) ON CONFLICT(id) DO NOTHING`)
 
 	sqlUpdate = newVerdict("id,at,data,token",
 		`UPDATE executions SET data=w.data,version=executions.version+1,commit_token=w.token,quorate_listed=executions.version+1 FROM w WHERE `+isBase,
 		`UPDATE executions SET data=?3,version=version+1,commit_token=?4,quorate_listed=version+1 WHERE `+isBaseSingle)
 
 	// Assigning to an indexed column costs even if nothing changes, so status and
-	// definition are assigned only where they may have changed.
+	// definition are assigned only where they may have changed. In PostgreSQL it
+	// costs nothing, and one statement for all keeps the rows in one order: see
+	// batch.sorted.
 	sqlRedefine = newVerdict("id,at,data,token,status,definition",
 		`UPDATE executions SET definition_id=w.definition,data=w.data,version=executions.version+1,commit_token=w.token,quorate_status=w.status,quorate_listed=executions.version+1 FROM w WHERE `+isBase,
-		`UPDATE executions SET definition_id=?6,data=?3,version=version+1,commit_token=?4,quorate_status=?5,quorate_listed=version+1 WHERE `+isBaseSingle)
+		`UPDATE executions SET definition_id=?6,data=?3,version=version+1,commit_token=?4,quorate_status=?5,quorate_listed=version+1 WHERE `+isBaseSingle).
+		postgres("id,at,data,token,status,definition",
+			`UPDATE executions SET definition_id=w.definition,data=w.data,version=executions.version+1,commit_token=w.token,quorate_status=w.status,quorate_listed=executions.version+1,quorate_tx=pg_current_xact_id()`+
+				` FROM w WHERE `+isBasePostgres+` RETURNING executions.id`,
+			`UPDATE executions SET definition_id=?6,data=?3,version=version+1,commit_token=?4,quorate_status=?5,quorate_listed=version+1,quorate_tx=pg_current_xact_id() WHERE `+isBasePostgresSingle)
 
 	sqlDeleteTimer = newTemplate("id,path,fire_at",
 		`DELETE FROM timers WHERE (execution_id,path,fire_at) IN (SELECT w.id,w.path,w.fire_at FROM w)`)
@@ -162,8 +217,14 @@ var (
 		`DELETE FROM trace WHERE (execution_id,idx) IN (SELECT t.execution_id,t.idx FROM w JOIN trace t ON t.execution_id=w.id`+
 			` AND t.idx<=(SELECT max(m.idx) FROM trace m WHERE m.execution_id=w.id)-w.keep)`)
 
-	sqlAckOutbox = newTemplate("seq", `DELETE FROM outbox WHERE seq IN (SELECT w.seq FROM w)`)
-	sqlAckSpawn  = newTemplate("seq", `DELETE FROM spawns WHERE seq IN (SELECT w.seq FROM w)`)
+	sqlAckOutbox = newTemplate("seq", `DELETE FROM outbox WHERE seq IN (SELECT w.seq FROM w)`).
+			postgres("seq", `DELETE FROM outbox USING w WHERE outbox.seq=w.seq`, `DELETE FROM outbox WHERE seq=?1`)
+	sqlAckSpawn = newTemplate("seq", `DELETE FROM spawns WHERE seq IN (SELECT w.seq FROM w)`).
+			postgres("seq", `DELETE FROM spawns USING w WHERE spawns.seq=w.seq`, `DELETE FROM spawns WHERE seq=?1`)
+
+	// For PostgreSQL only: see batch.emitInterleaved.
+	sqlLock      = newTemplate("id", `SELECT e.id AS id FROM w JOIN executions e ON e.id=w.id ORDER BY e.id COLLATE "C" FOR NO KEY UPDATE OF e`)
+	sqlLockTrace = newTemplate("bucket,alone", `SELECT count(CASE WHEN w.alone=1 THEN pg_advisory_xact_lock(w.bucket)::text ELSE pg_advisory_xact_lock_shared(w.bucket)::text END) AS n FROM w`)
 
 	sqlPeek = newTemplate("id", `SELECT e.id AS id,e.version AS version,e.commit_token AS token FROM w JOIN executions e ON e.id=w.id`)
 
@@ -193,12 +254,18 @@ func (r *rows) emit(stmts []engine.Statement, traits *engine.Traits) []engine.St
 	n := r.len()
 	r.first, r.count = len(stmts), 0
 	per := max(1, min(traits.RowsPerStatement, traits.MaxParams/r.t.cols))
+	f := &r.t.forms[traits.Dialect]
 	for i, k := 0, 0; i < n; i += k {
 		k = min(per, n-i)
+		if traits.Dialect == engine.PostgreSQL {
+			// It keeps prepared statements, so there must not be a text for each
+			// number of rows.
+			k = 1 << (bits.Len(uint(k)) - 1)
+		}
 		stmts = append(stmts, engine.Statement{
-			SQL:       r.t.text(k),
+			SQL:       r.t.text(k, traits.Dialect),
 			Args:      r.args[i*r.t.cols : (i+k)*r.t.cols],
-			Returning: r.t.returning && k > 1,
+			Returning: k > 1 && f.returning || k == 1 && f.returningSingle,
 		})
 		r.count++
 	}

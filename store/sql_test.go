@@ -18,15 +18,15 @@ var allTemplates = map[string]*template{
 func TestTemplatesBindEveryColumnOfEveryRow(t *testing.T) {
 	for name, tmpl := range allTemplates {
 		for i := range tmpl.cols {
-			if n := strconv.Itoa(i + 1); !strings.Contains(tmpl.single+" ", "?"+n) {
-				t.Errorf("%s: the statement for one row lacks ?%s: %s", name, n, tmpl.single)
+			if n := strconv.Itoa(i + 1); !strings.Contains(tmpl.forms[engine.SQLite].single+" ", "?"+n) {
+				t.Errorf("%s: the statement for one row lacks ?%s: %s", name, n, tmpl.forms[engine.SQLite].single)
 			}
 		}
-		if strings.Contains(tmpl.single, "w.") || strings.Contains(tmpl.single, " w ") || strings.HasSuffix(tmpl.single, " w") {
-			t.Errorf("%s: the statement for one row names the list: %s", name, tmpl.single)
+		if strings.Contains(tmpl.forms[engine.SQLite].single, "w.") || strings.Contains(tmpl.forms[engine.SQLite].single, " w ") || strings.HasSuffix(tmpl.forms[engine.SQLite].single, " w") {
+			t.Errorf("%s: the statement for one row names the list: %s", name, tmpl.forms[engine.SQLite].single)
 		}
 		for _, n := range []int{2, 7, 100} {
-			text := tmpl.text(n)
+			text := tmpl.text(n, engine.SQLite)
 			if got := strings.Count(text, "?"); got != n*tmpl.cols {
 				t.Errorf("%s: %d parameters for %d rows of %d columns", name, got, n, tmpl.cols)
 			}
@@ -36,13 +36,13 @@ func TestTemplatesBindEveryColumnOfEveryRow(t *testing.T) {
 		}
 		// Time and chance are always parameters.
 		for _, f := range []string{"random", "datetime", "CURRENT_", "strftime", "unixepoch", "julianday", "date(", "time("} {
-			if strings.Contains(strings.ToLower(tmpl.single), strings.ToLower(f)) {
+			if strings.Contains(strings.ToLower(tmpl.forms[engine.SQLite].single), strings.ToLower(f)) {
 				t.Errorf("%s uses %s", name, f)
 			}
 		}
 	}
 	for _, tmpl := range []*template{sqlCreate, sqlUpdate, sqlRedefine} {
-		if !strings.Contains(tmpl.text(2), "RETURNING id") {
+		if !strings.Contains(tmpl.text(2, engine.SQLite), "RETURNING id") {
 			t.Error("rqlite finds RETURNING by the space after it")
 		}
 	}

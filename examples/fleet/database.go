@@ -37,6 +37,11 @@ func openDatabase(ctx context.Context, opts options, log *slog.Logger) (*databas
 			return nil, err
 		}
 		db.sql = openRqlite(opts.urls)
+	case opts.postgres != "":
+		db.name = "PostgreSQL"
+		if eng, db.sql, err = openPostgres(ctx, opts.postgres, log); err != nil {
+			return nil, err
+		}
 	default:
 		path := opts.db
 		db.name = "SQLite file " + path

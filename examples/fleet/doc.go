@@ -5,6 +5,7 @@
 //	go run ./examples/fleet                     # the sample, on a temporary SQLite file
 //	go run ./examples/fleet -db fleet.db        # on a file; run it twice: nothing changes
 //	go run ./examples/fleet -url http://localhost:4001 -workers 256
+//	go run ./examples/fleet -postgres postgres://user:password@localhost/db
 //	go run ./examples/fleet -sync               # one request per operation, to feel the difference
 //	go run ./examples/fleet -generate 20000 | go run ./examples/fleet -
 //

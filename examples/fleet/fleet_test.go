@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/client/rqlited"
 	"github.com/quorate/quorate/client/rqlitetest"
+	"github.com/quorate/quorate/store/postgres/postgrestest"
 )
 
 // result is what a run of the program printed.
@@ -285,6 +286,17 @@ func TestCluster(t *testing.T) {
 	r.verified(t, exitOK)
 	if !strings.Contains(r.out, "lost answers recovered") {
 		t.Errorf("no answer was lost:\n%s", r.out)
+	}
+}
+
+// TestPostgres runs the fleet on PostgreSQL, twice: the second time changes
+// nothing.
+func TestPostgres(t *testing.T) {
+	url := postgrestest.Schema(t)
+	input := sampleOf(t, 8, 20)
+	for range 2 {
+		r := fleetRun(nil, strings.NewReader(input), "-postgres", url, "-workers", "16", "-")
+		r.verified(t, exitOK)
 	}
 }
 

@@ -41,6 +41,7 @@ const grace = 15 * time.Second
 type options struct {
 	db       string
 	urls     []string
+	postgres string
 	workers  int
 	window   int
 	sync     bool
@@ -88,6 +89,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&opts.db, "db", "", "SQLite `file` to keep, created if it is not there (default a temporary file)")
 	flags.StringVar(&urls, "url", "", "run on rqlite: the `URLs` of some or all nodes, with a comma between them")
+	flags.StringVar(&opts.postgres, "postgres", "", "run on PostgreSQL: the server's `URL`, such as postgres://user:password@localhost/db")
 	flags.IntVar(&opts.workers, "workers", 64, "`number` of workers")
 	flags.IntVar(&opts.window, "inflight", 8, "`number` of events that a worker keeps in flight")
 	flags.BoolVar(&opts.sync, "sync", false, "use the synchronous store: a request for each operation, and workers that wait for it")
@@ -115,8 +117,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	switch {
 	case flags.NArg() > 1:
 		return refuse("%d arguments, want one file at most", flags.NArg())
-	case opts.db != "" && len(opts.urls) > 0:
-		return refuse("-db and -url exclude each other")
+	case opts.db != "" && len(opts.urls) > 0, opts.db != "" && opts.postgres != "", len(opts.urls) > 0 && opts.postgres != "":
+		return refuse("-db, -url and -postgres exclude each other")
 	case opts.workers < 1 || opts.workers > 100_000:
 		return refuse("-workers %d is not within 1 to 100000", opts.workers)
 	case opts.window < 1 || opts.window > 100_000:
@@ -248,7 +250,7 @@ func (f *fleet) unfinished(ctx context.Context, v *verifier, why error, opts opt
 	if left, err := v.left(context.WithoutCancel(ctx)); err == nil {
 		f.out.printf("Left in the database: %v. The rest of the input was not read.\n", left)
 	}
-	if opts.db == "" && len(opts.urls) == 0 {
+	if opts.db == "" && len(opts.urls) == 0 && opts.postgres == "" {
 		f.out.printf("It was a temporary file. With -db FILE, the next run goes on from here.\n")
 	} else {
 		f.out.printf("Nothing is lost: run it again with the same input and database to go on.\n")

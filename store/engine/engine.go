@@ -55,6 +55,9 @@ type Traits struct {
 	// Name is the engine's short name for logs and reports, such as "sqlite".
 	Name string
 
+	// Dialect is the SQL that the engine takes, where there is a difference.
+	Dialect Dialect
+
 	// MaxParams is the largest number of parameters one statement may bind.
 	MaxParams int
 
@@ -73,6 +76,29 @@ type Traits struct {
 
 	// Readers is the number of Query calls worth having under way at once.
 	Readers int
+}
+
+// Dialect is a family of SQL databases. What is written for several keeps to what
+// they have in common; see package migration.
+type Dialect uint8
+
+const (
+	// SQLite is the dialect of SQLite and rqlite. One transaction writes at a
+	// time.
+	SQLite Dialect = iota
+
+	// PostgreSQL is that of PostgreSQL. Its transactions interleave at READ
+	// COMMITTED: what a statement tests may have changed when the next one runs,
+	// unless the row is locked.
+	PostgreSQL
+)
+
+// String returns the name of the database.
+func (d Dialect) String() string {
+	if d == PostgreSQL {
+		return "PostgreSQL"
+	}
+	return "SQLite"
 }
 
 // Consistency is how fresh the rows of a query must be.

@@ -11,6 +11,9 @@
 // The wait honours the caller's context and the busy timeout; what comes out
 // beyond either is a typed error, never SQLite's raw "database is locked".
 //
+// [Engine.Begin] opens an interactive transaction on the connection that writes.
+// It holds that connection until it ends, so other writes wait.
+//
 // # What an error means
 //
 // A context that ends during a transaction interrupts the statement that runs.

@@ -225,7 +225,8 @@ func (e *Engine) Traits() engine.Traits {
 }
 
 // Close waits for the calls under way, which end promptly: a COMMIT that has
-// begun is finished, what else runs ends with [engine.ErrClosed]. It then moves
+// begun is finished, what else runs ends with [engine.ErrClosed]. An interactive
+// transaction that is open is rolled back. Close then moves
 // the log into the database, if no other process is in the way, and closes the
 // file. A database in memory is gone. Closing twice is no error.
 func (e *Engine) Close() error {
@@ -236,6 +237,12 @@ func (e *Engine) Close() error {
 		// The slots are not given back.
 		for range e.opts.readers {
 			e.readers.slots <- struct{}{}
+		}
+		e.writer.mu.Lock()
+		open := e.writer.open
+		e.writer.mu.Unlock()
+		if open != nil {
+			open.abort()
 		}
 		e.writer.slot <- struct{}{}
 		for _, c := range e.readers.idle {

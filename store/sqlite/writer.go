@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -13,6 +14,9 @@ import (
 type writer struct {
 	slot chan struct{}
 	conn *conn // nil after it had to be closed
+
+	mu   sync.Mutex
+	open *tx // holds the slot, if an interactive transaction does
 }
 
 // Exec runs stmts in one transaction, in order, and returns one Result for each.
@@ -37,22 +41,26 @@ func (e *Engine) Exec(ctx context.Context, stmts []engine.Statement) ([]engine.R
 		return nil, e.usable("exec", ctx)
 	}
 	results := make([]engine.Result, len(stmts))
-	err := e.write(ctx, "exec", func(c *conn) (int, error) {
-		for i := range stmts {
-			p, err := c.stmts.get(stmts[i].SQL)
-			if err == nil {
-				err = p.run(c.db, stmts[i].Args, &c.moment, &results[i])
-			}
-			if err != nil {
-				return i, err
-			}
-		}
-		return 0, nil
-	})
+	err := e.write(ctx, "exec", func(c *conn) (int, error) { return c.runAll(stmts, results) })
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// runAll runs stmts in the open transaction. On an error it returns the index of
+// the statement that failed.
+func (c *conn) runAll(stmts []engine.Statement, results []engine.Result) (int, error) {
+	for i := range stmts {
+		p, err := c.stmts.get(stmts[i].SQL)
+		if err == nil {
+			err = p.run(c.db, stmts[i].Args, &c.moment, &results[i])
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
 }
 
 // write runs body in a transaction of the writer. On an error body returns the
@@ -61,21 +69,11 @@ func (e *Engine) write(ctx context.Context, op string, body func(*conn) (int, er
 	if err := e.acquire(ctx, op, e.writer.slot); err != nil {
 		return err
 	}
-	defer func() { <-e.writer.slot }()
-
-	c := e.writer.conn
-	if c == nil {
-		var err error
-		if c, err = e.openConn(ctx, writerRole, false); err != nil {
-			return e.openFailed(ctx, op, err)
-		}
-		e.writer.conn = c
+	c, fail := e.takeWriter(ctx, op)
+	if fail == nil {
+		fail = c.transact(ctx, op, body)
 	}
-	fail := c.transact(ctx, op, body)
-	if c.broken {
-		e.writer.conn = nil
-		e.retire(c, "writer", fail)
-	}
+	e.giveWriter(c, fail)
 	if fail != nil {
 		return fail
 	}
@@ -83,32 +81,72 @@ func (e *Engine) write(ctx context.Context, op string, body func(*conn) (int, er
 	return nil
 }
 
+// takeWriter returns the connection that writes, to the holder of the slot.
+func (e *Engine) takeWriter(ctx context.Context, op string) (*conn, *engine.Error) {
+	if e.writer.conn == nil {
+		c, err := e.openConn(ctx, writerRole, false)
+		if err != nil {
+			return nil, e.openFailed(ctx, op, err)
+		}
+		e.writer.conn = c
+	}
+	return e.writer.conn, nil
+}
+
+// giveWriter gives the slot back, and replaces the connection if it is broken. c
+// is nil if there was none to take.
+func (e *Engine) giveWriter(c *conn, fail *engine.Error) {
+	if c != nil && c.broken {
+		e.writer.conn = nil
+		e.retire(c, "writer", fail)
+	}
+	<-e.writer.slot
+}
+
 // transact runs body between BEGIN IMMEDIATE and COMMIT. It leaves the connection
 // outside of any transaction, or marks it broken.
-func (c *conn) transact(ctx context.Context, op string, body func(*conn) (int, error)) (fail *engine.Error) {
-	outcome := engine.NotApplied // of a panic from here on
-	defer func() {
-		if v := recover(); v != nil {
-			c.broken = true
-			fail = panicked(op, outcome, v)
-		}
-		c.call.Context, c.call.masked = context.Background(), false
-	}()
-	c.call.Context = ctx
+func (c *conn) transact(ctx context.Context, op string, body func(*conn) (int, error)) *engine.Error {
+	if fail := c.enter(ctx, op); fail != nil {
+		return fail
+	}
+	if fail := c.body(ctx, op, body); fail != nil {
+		return fail
+	}
+	return c.leave(ctx, op)
+}
 
+// enter begins a transaction. On an error there is none.
+func (c *conn) enter(ctx context.Context, op string) (fail *engine.Error) {
+	defer c.rest(op, engine.NotApplied, &fail)
+	c.call.Context = ctx
 	if err := c.patiently(func() error { return c.own(c.begin) }); err != nil {
 		fail = c.failed(op, -1, err)
 		c.undo()
 		return fail
 	}
 	c.waitSince, c.moment = time.Time{}, moment{}
+	return nil
+}
+
+// body runs the statements between. On an error the transaction is undone.
+func (c *conn) body(ctx context.Context, op string, body func(*conn) (int, error)) (fail *engine.Error) {
+	defer c.rest(op, engine.NotApplied, &fail)
+	c.call.Context = ctx
 	if index, err := body(c); err != nil {
 		fail = c.failed(op, index, err)
 		c.undo()
 		return fail
 	}
-	if err := c.call.Err(); err != nil {
-		fail = c.failed(op, -1, sqlite3.INTERRUPT)
+	return nil
+}
+
+// leave commits, unless ctx has ended. The transaction is over then.
+func (c *conn) leave(ctx context.Context, op string) (fail *engine.Error) {
+	outcome := engine.NotApplied
+	defer func() { c.settle(op, outcome, &fail, recover()) }()
+	c.call.Context = ctx
+	if c.call.Err() != nil {
+		fail = c.interrupted(op)
 		c.undo()
 		return fail
 	}
@@ -119,6 +157,24 @@ func (c *conn) transact(ctx context.Context, op string, body func(*conn) (int, e
 	}
 	return nil
 }
+
+// rest ends a use of the connection: it is deferred. A panic of the library marks
+// the connection broken and becomes an error.
+func (c *conn) rest(op string, outcome engine.Outcome, fail **engine.Error) {
+	c.settle(op, outcome, fail, recover())
+}
+
+func (c *conn) settle(op string, outcome engine.Outcome, fail **engine.Error, panicValue any) {
+	if panicValue != nil {
+		c.broken = true
+		*fail = panicked(op, outcome, panicValue)
+	}
+	c.call.Context, c.call.masked = context.Background(), false
+}
+
+// interrupted is the error of a call whose context has ended, or whose engine
+// closes.
+func (c *conn) interrupted(op string) *engine.Error { return c.failed(op, -1, sqlite3.INTERRUPT) }
 
 // commitFailed finds out what became of a transaction whose COMMIT failed.
 //

@@ -156,7 +156,7 @@ var contentionCases = []storeCase{
 			e.Errorf("%d won and %d lost of %d", won.Load(), lost.Load(), workers*rounds)
 		}
 		e.wantSums(won.Load(), executions)
-		if n := e.number("SELECT sum(json_extract(data,'$.processed_events')) AS n FROM executions"); n != won.Load() {
+		if n := e.number("SELECT sum(CAST(json_extract(data,'$.processed_events') AS INTEGER)) AS n FROM executions"); n != won.Load() {
 			e.Errorf("the states count %d events, %d commits were won", n, won.Load())
 		}
 	}},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -12,6 +13,12 @@ import (
 type engineCase struct {
 	promise string
 	run     func(s *seam)
+
+	// column is the type of storetest.v where columns have one: BIGINT if it is
+	// empty.
+	column string
+	// mixed says that v holds values of several kinds.
+	mixed bool
 }
 
 // seam is an engine with a table of the suite's in its database.
@@ -20,9 +27,11 @@ type seam struct {
 	ctx context.Context
 	db  Database
 	eng engine.Engine
+
+	column string // the definition of storetest.v
 }
 
-func newSeam(t *testing.T, h Harness) *seam {
+func newSeam(t *testing.T, h Harness, c *engineCase) *seam {
 	t.Helper()
 	s := &seam{T: t, db: h.Open(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), caseLimit)
@@ -33,8 +42,15 @@ func newSeam(t *testing.T, h Harness) *seam {
 			t.Error("close:", err)
 		}
 	})
+	if s.db.Typed && c.mixed {
+		t.Skip("a column of this database holds values of one kind only")
+	}
+	s.column = "v"
+	if s.db.Typed {
+		s.column += " " + cmp.Or(c.column, "BIGINT")
+	}
 	s.must(s.eng.Define(ctx, []string{
-		"CREATE TABLE IF NOT EXISTS storetest(k TEXT NOT NULL PRIMARY KEY,v)",
+		"CREATE TABLE IF NOT EXISTS storetest(k TEXT NOT NULL PRIMARY KEY," + s.column + ")",
 		"CREATE TABLE IF NOT EXISTS storetest_other(seq INTEGER PRIMARY KEY AUTOINCREMENT,k TEXT NOT NULL,n INTEGER,r REAL)",
 	}))
 	return s

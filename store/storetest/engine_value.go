@@ -25,7 +25,7 @@ var floats = []float64{
 }
 
 var valueCases = []engineCase{
-	{"integers survive, all 64 bits", func(s *seam) {
+	{promise: "integers survive, all 64 bits", run: func(s *seam) {
 		var stmts []engine.Statement
 		for i, v := range ints {
 			stmts = append(stmts, statement("INSERT INTO storetest_other(seq,k,n) VALUES(?,?,?)", i+1, "k", v), put(fmt.Sprint(i), v))
@@ -43,7 +43,7 @@ var valueCases = []engineCase{
 			}
 		}
 	}},
-	{"reals survive, bit for bit", func(s *seam) {
+	{promise: "reals survive, bit for bit", run: func(s *seam) {
 		var stmts []engine.Statement
 		for i, v := range floats {
 			stmts = append(stmts, statement("INSERT INTO storetest_other(seq,k,r) VALUES(?,?,?)", i+1, "k", v))
@@ -59,7 +59,7 @@ var valueCases = []engineCase{
 			}
 		}
 	}},
-	{"texts survive, whatever they look like", func(s *seam) {
+	{promise: "texts survive, whatever they look like", column: "TEXT", run: func(s *seam) {
 		var stmts []engine.Statement
 		for i, v := range texts {
 			stmts = append(stmts, statement("INSERT INTO storetest_other(seq,k) VALUES(?,?)", i+1, v), put(fmt.Sprint(i), v))
@@ -77,8 +77,11 @@ var valueCases = []engineCase{
 			}
 		}
 	}},
-	{"null is null, and neither nothing nor zero", func(s *seam) {
-		s.exec(put("null", nil), put("empty", ""), put("zero", 0), put("text", "null"))
+	{promise: "null is null, and neither nothing nor zero", column: "TEXT", run: func(s *seam) {
+		s.exec(put("null", nil), put("empty", ""), put("text", "null"))
+		if !s.db.Typed {
+			s.exec(put("zero", 0))
+		}
 		res := s.ask(statement("SELECT k AS k,v AS v,v IS NULL AS missing FROM storetest ORDER BY k"))
 		for r := range res[0].Len() {
 			row := res[0].Row(r)
@@ -89,7 +92,7 @@ var valueCases = []engineCase{
 			}
 		}
 	}},
-	{"rows come with their columns, in order, of mixed kinds", func(s *seam) {
+	{promise: "rows come with their columns, in order, of mixed kinds", mixed: true, run: func(s *seam) {
 		s.exec(put("a", 1), put("b", "two"), put("c", nil), put("d", 4.5))
 		res := s.ask(statement("SELECT k AS name,v AS value,1 AS one FROM storetest ORDER BY k DESC"), statement("SELECT k AS name FROM storetest WHERE k='nobody'"))
 		if res[0].Len() != 4 || res[0].Column("name") != 0 || res[0].Column("value") != 1 || res[0].Column("one") != 2 || res[0].Column("nowhere") != -1 {
@@ -108,7 +111,7 @@ var valueCases = []engineCase{
 			s.Errorf("a query without rows: %d rows of %v", res[1].Len(), res[1].Columns)
 		}
 	}},
-	{"parameters go to their places, also many of them and more than once", func(s *seam) {
+	{promise: "parameters go to their places, also many of them and more than once", column: "TEXT", run: func(s *seam) {
 		s.exec(statement("INSERT INTO storetest(k,v) VALUES(?,?),(?,?)", "a", "first", "b", "second"))
 		res := s.ask(statement("SELECT k AS k FROM storetest WHERE v=? AND k<>? OR v=? AND k=?", "first", "b", "nobody's", "b"), statement("SELECT '?' AS q,? AS p", "x"))
 		if res[0].Len() != 1 || res[0].Row(0)[0] != engine.Text("a") {
@@ -118,7 +121,7 @@ var valueCases = []engineCase{
 			s.Errorf("got %v, want ? and x", row)
 		}
 	}},
-	{"numbered parameters go where their numbers say, in any order and repeatedly", func(s *seam) {
+	{promise: "numbered parameters go where their numbers say, in any order and repeatedly", column: "TEXT", run: func(s *seam) {
 		s.exec(statement("INSERT INTO storetest(k,v) SELECT ?2,?1 WHERE ?3=?3 AND ?2<>?1", "value", "key", 7))
 		res := s.ask(statement("SELECT v AS v,?2 AS b,?1 AS a FROM storetest WHERE k=?2 AND ?1=?1", 5, "key"))
 		row := res[0].Row(0)
@@ -128,7 +131,7 @@ var valueCases = []engineCase{
 			s.Errorf("got %v", row)
 		}
 	}},
-	{"a blob that others wrote does not stop the rows beside it", func(s *seam) {
+	{promise: "a blob that others wrote does not stop the rows beside it", mixed: true, run: func(s *seam) {
 		s.exec(put("a", "text"), statement("INSERT INTO storetest(k,v) VALUES('b',x'414243')"), put("c", "text"))
 		res := s.ask(statement("SELECT k AS k,v AS v FROM storetest ORDER BY k"))
 		if res[0].Len() != 3 || res[0].Row(0)[1] != engine.Text("text") || res[0].Row(2)[1] != engine.Text("text") {
@@ -138,7 +141,7 @@ var valueCases = []engineCase{
 			s.Errorf("the blob came as %v, want the bytes ABC", res[0].Row(1)[1])
 		}
 	}},
-	{"the engine's clock is one instant per call, near this host's", func(s *seam) {
+	{promise: "the engine's clock is one instant per call, near this host's", run: func(s *seam) {
 		before := time.Now().UnixMicro()
 		s.exec(statement("INSERT INTO storetest_other(seq,k,n) VALUES(?,?,?)", 1, "k", engine.Now(0)), statement("INSERT INTO storetest_other(seq,k,n) VALUES(?,?,?)", 2, "k", engine.Now(-90*time.Minute)))
 		after := time.Now().UnixMicro()

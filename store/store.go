@@ -114,7 +114,8 @@ func WithLogger(l *slog.Logger) Option {
 // Tables that others made are adopted and never rebuilt. Many workers may open
 // the same database at once. It blocks until the schema is there or ctx ends;
 // the errors are [ErrInvalid] for options, [ErrSchema], [ErrUnavailable], the
-// context's. If it fails the engine stays open.
+// context's. The store takes the engine over: its Close closes it. If Open fails
+// the engine stays open.
 func Open(ctx context.Context, eng engine.Engine, opts ...Option) (*Store, error) {
 	if eng == nil {
 		return nil, &InvalidError{Field: "engine", Reason: "is nil"}

@@ -17,7 +17,7 @@ test: ## Run all tests with the race detector; RQLITED=/path/to/rqlited adds rea
 		echo "note: no rqlited on PATH or in RQLITED, so tests on real clusters are skipped; set RQLITED=/path/to/rqlited to run them"; fi
 	@if [ -z "$$QUORATE_POSTGRES_URL" ]; then \
 		echo "note: QUORATE_POSTGRES_URL is not set, so tests on PostgreSQL are skipped; make test-postgres starts a server for them"; fi
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 30m ./...
 
 .PHONY: test-postgres
 test-postgres: ## Run all tests with a private PostgreSQL in a temporary folder (needs Debian's postgresql, or PGBIN)

@@ -33,7 +33,7 @@ func TestCO05_PausedLeader(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			signal(syscall.SIGSTOP)
+			stopOutside(t, ctx, eng, c.cmd.Process)
 			defer signal(syscall.SIGCONT)
 			c.send("write") // ready to go when it is let go
 			stopped := time.Now()
@@ -58,7 +58,12 @@ func TestCO05_PausedLeader(t *testing.T) {
 				}()
 				stop = func() { end(); <-ended }
 				defer stop()
-				term := <-begun
+				var term Term
+				select {
+				case term = <-begun:
+				case <-ctx.Done():
+					t.Fatal("the rival does not lead:", ctx.Err())
+				}
 				if term.Number != 2 || term.Transitions != 1 {
 					t.Errorf("the rival leads term %+v", term)
 				}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/store/engine"
 )
 
 // TestCO05_PausedHolder stops a holder, which is kept alive, for longer than its
@@ -28,15 +30,11 @@ func TestCO05_PausedHolder(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			signal(syscall.SIGSTOP)
-			var status syscall.WaitStatus
-			if _, err := syscall.Wait4(c.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-				t.Fatal("not stopped:", err)
-			}
-			defer signal(syscall.SIGCONT)
-			c.send("write") // ready to go when it is let go
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
+			stopOutside(t, ctx, eng, c.cmd.Process)
+			defer signal(syscall.SIGCONT)
+			c.send("write") // ready to go when it is let go
 			l, err := p.Lock("leader", LockOptions{Retry: 10 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
@@ -75,5 +73,32 @@ func TestCO05_PausedHolder(t *testing.T) {
 				t.Errorf("acquired again with token %q, want %s", answer, token)
 			}
 		})
+	}
+}
+
+// stopOutside stops a process that uses the file of eng, but not within a
+// transaction: then nobody else could write until it goes on.
+func stopOutside(t *testing.T, ctx context.Context, eng engine.Engine, proc *os.Process) {
+	t.Helper()
+	for {
+		if err := proc.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(proc.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+			t.Fatal("not stopped:", err)
+		}
+		brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		_, err := eng.Exec(brief, []engine.Statement{{SQL: "UPDATE quorate_locks SET version=version WHERE name=''"}})
+		cancel()
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		if err := proc.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

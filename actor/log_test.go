@@ -135,3 +135,57 @@ func TestLogThatIsFullOrClosed(t *testing.T) {
 		t.Errorf("a batch of nothing: %v", err)
 	}
 }
+
+// muteEngine never answers: a request ends with its context, with the given
+// outcome.
+type muteEngine struct {
+	engine.Engine
+	in      chan struct{}
+	outcome engine.Outcome
+}
+
+func (e *muteEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engine.Result, error) {
+	if e.in == nil {
+		return e.Engine.Exec(ctx, stmts)
+	}
+	e.in <- struct{}{}
+	<-ctx.Done()
+	return nil, &engine.Error{Op: "exec", Outcome: e.outcome, Err: ctx.Err()}
+}
+
+// TestLogThatIsCutShortSaysWhatBecameOfAppends closes a log with one append in
+// flight and one queued.
+func TestLogThatIsCutShortSaysWhatBecameOfAppends(t *testing.T) {
+	for _, outcome := range []engine.Outcome{engine.Unknown, engine.NotApplied} {
+		eng, err := sqlite.Open(":memory:")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer eng.Close()
+		mute := &muteEngine{Engine: eng, outcome: outcome}
+		ws, err := workspace.Open(t.Context(), mute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mute.in = make(chan struct{})
+		l, err := NewLog(ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flying := l.Append(t.Context(), logRef, logEntry("flying"))
+		<-mute.in
+		queued := l.Append(t.Context(), logRef, logEntry("queued"))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		left, err := l.Close(ended)
+		if left != (Leftover{Unsent: 1, InFlight: 1}) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Close: %+v, %v", left, err)
+		}
+		wantErr(t, queued, store.ErrClosed, engine.ErrNotApplied)
+		if outcome == engine.Unknown {
+			wantErr(t, flying, engine.ErrOutcomeUnknown)
+		} else {
+			wantErr(t, flying, store.ErrClosed, engine.ErrNotApplied)
+		}
+	}
+}

@@ -2,11 +2,14 @@ package conformance
 
 import (
 	"context"
+	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/client/rqlited"
 	"github.com/quorate/quorate/client/rqlitetest"
+	"github.com/quorate/quorate/store/engine"
 	"github.com/quorate/quorate/store/postgres/postgrestest"
 	"github.com/quorate/quorate/store/storetest"
 )
@@ -26,6 +29,39 @@ func TestWorkspaceRqlited(t *testing.T) { storetest.RunWorkspace(t, rqlitedHarne
 func TestWorkspacePostgres(t *testing.T) {
 	postgrestest.Require(t)
 	storetest.RunWorkspace(t, storetest.Harness{Open: onPostgres})
+}
+
+// TestWorkspaceWhenPostgresEndsSessions has the server end all sessions of the
+// stores again and again, in the middle of whatever they do.
+func TestWorkspaceWhenPostgresEndsSessions(t *testing.T) {
+	url := postgrestest.Schema(t)
+	killer := openPostgres(t, url)
+	defer func() { _ = killer.Close() }()
+	name := "quorate_" + strings.ToLower(rand.Text()[:12])
+	url += "&application_name=" + name
+	db := storetest.Database{
+		Engine: openPostgres(t, url),
+		Again:  func(t testing.TB) engine.Engine { return openPostgres(t, url) },
+		Typed:  true,
+	}
+	storetest.RunWorkspaceDisturbed(t, db, func(ctx context.Context) {
+		ended := 0
+		for range 20 {
+			<-time.After(150 * time.Millisecond)
+			results, err := killer.Query(ctx, engine.Linearizable, []engine.Statement{{
+				SQL:  "SELECT pg_terminate_backend(a.pid) AS ended FROM pg_stat_activity a WHERE a.application_name=?",
+				Args: []engine.Value{engine.Text(name)},
+			}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ended += results[0].Len()
+		}
+		if ended < 20 {
+			t.Errorf("%d sessions were ended", ended)
+		}
+	})
 }
 
 // TestWorkspaceOnADisturbedCluster loses answers, leaders and nodes of a test

@@ -33,7 +33,8 @@ type CacheOptions struct {
 
 	// Cluster lets one process at a time compute a key, under a [Lock], not just one
 	// goroutine of each process. The others wait. If the lock cannot be had, for the
-	// database is away, the value is computed all the same.
+	// database is away, the value is computed all the same. Each key leaves a row of
+	// some 100 bytes for ever: not for keys without end.
 	Cluster bool
 
 	// ClusterLease is the lease of that lock, which is kept alive. The default is 10 s.
@@ -205,13 +206,18 @@ func (c *Cache) Clear(ctx context.Context) error {
 func (c *Cache) invalidate(ctx context.Context, stmts []engine.Statement) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.p.limit)
 	defer cancel()
-	for {
+	for unclear := false; ; {
 		_, err := c.p.do(ctx, "invalidate cache", c.name, stmts...)
-		if engine.OutcomeOf(err) != engine.Unknown || !passing(err) || !pause(ctx, jittered(100*time.Millisecond, 0.5)) {
-			if engine.OutcomeOf(err) == engine.Applied {
-				return nil
-			}
+		outcome := engine.OutcomeOf(err)
+		if outcome == engine.Applied {
+			return nil
+		}
+		unclear = unclear || outcome == engine.Unknown
+		if !unclear {
 			return err
+		}
+		if !passing(err) || !pause(ctx, jittered(100*time.Millisecond, 0.5)) {
+			return doubtful(err)
 		}
 	}
 }

@@ -18,7 +18,8 @@ import (
 // result is stored only if they still hold:
 //
 //   - the version of the key's row: a random number that every write renews, or 0
-//     where there is no row. A deletion leaves a row without a value, a tombstone.
+//     where there is no row. A deletion leaves a row without a value, a tombstone; so
+//     does the sweep of a value that has ended.
 //   - the greatest mark of its tags. Invalidations of a cache are counted, in a row
 //     whose tag and key are empty; an invalidated tag has a row with an empty key and
 //     that count as its mark. Clear marks the tag *, which no caller's tag is, since

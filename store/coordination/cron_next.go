@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// cronHorizon bounds the search for the next tick. The 29th of February is at most
-// 8 years away.
-const cronHorizon = 10 * 366
+// cronHorizon bounds the search for the next tick, in days. The 29th of February is at
+// most 8 years away, a given day of the week on it 40 years.
+const cronHorizon = 41 * 366
 
 // next returns the first tick after t. Where the clocks change, it holds the rule
 // that [Runner.Cron] states: an expression that names every hour goes by the passing

@@ -3,6 +3,7 @@
 // election, schedules whose ticks are each won once, a cache, and rate limiters.
 //
 //	p, err := coordination.Open(ctx, eng)
+//	defer p.Close(context.Background()) // waits for releases under way
 //	lock, err := p.Lock("invoices", coordination.LockOptions{KeepAlive: true})
 //	held, err := lock.Acquire(ctx)
 //	defer held.Release(ctx)

@@ -215,9 +215,10 @@ func (e *Election) Leader(ctx context.Context) (Leader, bool, error) {
 // Resign ends the term that this process leads: the term's context ends first,
 // then the lease is released, so that another may lead at once. A campaign under
 // way goes on, but lets others go first, for two Retry. Resign returns
-// [ErrNotHeld] if this process does not lead, [ErrLost] if it had been succeeded
-// unknowingly, and the engine's error if it is not known whether the release
-// arrived; then the lease ends by itself.
+// [ErrNotHeld] if this process does not lead, and [ErrLost] if it had been succeeded
+// unknowingly. Other errors are the engine's, after twice the provider's time limit
+// at most; with [engine.ErrOutcomeUnknown] it may have been released. Then the lease
+// ends by itself.
 func (e *Election) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	t := e.term
@@ -235,26 +236,37 @@ func (e *Election) Resign(ctx context.Context) error {
 // errResigned is the cause with which a term's context ends on one's own wish.
 var errResigned = fmt.Errorf("resigned: %w", context.Canceled)
 
-// release vacates the row of a holder's term. A release whose answer was lost is sent again;
-// the row tells whether an earlier one had worked.
+// release vacates the row of a holder's term. A release whose answer was lost is sent
+// again, for at most twice the provider's time limit; the row tells whether an earlier
+// one had worked.
 func (e *Election) release(ctx context.Context, holder string, term int64) error {
-	for again := false; ; again = true {
+	const op = "resign from election"
+	ctx, cancel := context.WithTimeout(ctx, 2*e.p.limit)
+	defer cancel()
+	for unclear := false; ; {
 		ok, err := e.vacate(ctx, holder, term)
 		switch {
 		case ok:
 			return nil
-		case err == nil && !again:
-			return &Error{"resign from election", e.name, ErrLost}
+		case err == nil && !unclear:
+			return &Error{op, e.name, ErrLost}
 		case err == nil:
 			r, err := e.look(ctx)
-			if err != nil {
-				return &Error{"resign from election", e.name, errors.Join(engine.ErrOutcomeUnknown, err)}
-			}
-			if r.Holder == holder && r.Term == term && r.expires == 0 {
+			switch {
+			case err != nil:
+				return doubtful(err)
+			case r.Holder == holder && (r.Term == term || term == 0) && r.expires == 0:
 				return nil
+			case r.Holder == holder:
+				return &Error{op, e.name, ErrLost}
 			}
-			return &Error{"resign from election", e.name, ErrLost}
-		case !passing(err) || !pause(ctx, jittered(e.opts.Retry/4, 0.5)):
+			return &Error{op, e.name, &engine.Error{Op: "exec", Outcome: engine.Unknown, Err: errUntold}}
+		}
+		unclear = unclear || engine.OutcomeOf(err) != engine.NotApplied
+		if !passing(err) || !pause(ctx, jittered(e.opts.Retry/4, 0.5)) {
+			if unclear {
+				return doubtful(err)
+			}
 			return err
 		}
 	}

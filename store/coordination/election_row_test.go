@@ -193,7 +193,6 @@ func TestReleaseTellsTheTruthAfterALostAnswer(t *testing.T) {
 		f.ok(a.release(f.ctx, a.Holder(), 1))
 		f.tap.spoil(nil)
 		f.stands(b, 0)
-		f.tap.spoil(lostOnce)
 		f.is(a.release(f.ctx, a.Holder(), 1), ErrLost)
 	})
 }

@@ -82,6 +82,26 @@ func unsent(err error) error {
 	return &engine.Error{Op: "exec", Outcome: engine.NotApplied, Err: err}
 }
 
+// doubtful returns the failure of a request of which an earlier sending may have
+// been carried out: then nobody can tell, whatever the last one met.
+func doubtful(err error) error {
+	if engine.OutcomeOf(err) != engine.NotApplied {
+		return err
+	}
+	if e, ok := err.(*Error); ok {
+		return &Error{e.Op, e.Name, doubtful(e.Err)}
+	}
+	said := &engine.Error{Op: "exec", Outcome: engine.Unknown, Err: err}
+	var e *engine.Error
+	if errors.As(err, &e) {
+		said.Op, said.Reason, said.Err = e.Op, e.Reason, e.Err
+	}
+	if errors.Is(said.Err, engine.ErrNotApplied) {
+		said.Err = errors.New(said.Err.Error())
+	}
+	return said
+}
+
 // passing reports whether the same request may succeed later: the database is away
 // for now, or nobody knows what became of the request.
 func passing(err error) bool {

@@ -11,7 +11,8 @@ import (
 // LockOptions set up a [Lock]. Zero fields take the defaults named with them.
 type LockOptions struct {
 	// Lease is how long the lock is held without being renewed; a holder that dies
-	// blocks the others for that long. At least 1 ms. Default 60 s.
+	// blocks the others for that long. At least 1 ms. Default 60 s, or 15 s with
+	// KeepAlive.
 	Lease time.Duration
 
 	// Retry is how long a waiting call pauses between looks at the lock. At least
@@ -35,11 +36,15 @@ type LockOptions struct {
 }
 
 func (o *LockOptions) complete(kind string) error {
+	lease := time.Minute
+	if o.KeepAlive {
+		lease = 15 * time.Second
+	}
 	for _, f := range []struct {
 		name string
 		v    *time.Duration
 		def  time.Duration
-	}{{"Lease", &o.Lease, time.Minute}, {"Retry", &o.Retry, 100 * time.Millisecond}} {
+	}{{"Lease", &o.Lease, lease}, {"Retry", &o.Retry, 100 * time.Millisecond}} {
 		if *f.v == 0 {
 			*f.v = f.def
 		}
@@ -162,9 +167,9 @@ func (l *Lock) contend(ctx context.Context, wait bool) (*Held, error) {
 	h := &Held{hold: hold{p: l.p, kind: kindLock, name: l.name, token: newToken(), lease: l.opts.Lease}}
 	var sent time.Time // when the request left that got it
 	h.renewal = func() engine.Statement { return l.p.lockRenew(h.name, h.token, h.lease) }
-	h.vacating = func(used bool) []engine.Statement {
+	h.vacating = func(why leaving) []engine.Statement {
 		var linger time.Duration
-		if used && l.opts.MinHold > 0 {
+		if why == released && l.opts.MinHold > 0 {
 			linger = l.opts.MinHold - time.Since(sent)
 		}
 		return []engine.Statement{l.p.lockRelease(h.name, h.token, linger)}
@@ -203,7 +208,7 @@ func (l *Lock) contend(ctx context.Context, wait bool) (*Held, error) {
 			}
 			return false, nil
 		},
-		withdraw: h.abandon,
+		withdraw: func() { h.abandon(unused) },
 	}
 	if err := c.contend(ctx, wait, l.p.noSharedClock); err != nil {
 		return nil, err

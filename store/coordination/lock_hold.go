@@ -15,6 +15,15 @@ func newToken() string { return rand.Text() }
 
 const kindLock = "lock"
 
+// leaving is why a lease is given back before it ends.
+type leaving uint8
+
+const (
+	released leaving = iota // the holder has done with it
+	unused                  // nobody has ever known of it
+	lapsed                  // the holder had to take it for lost
+)
+
 // hold is what a holder knows about its lease. Once it is over it stays over: a
 // lease that ended is never taken back, also if the database would allow it.
 type hold struct {
@@ -27,9 +36,9 @@ type hold struct {
 	// renewal returns the statement that prolongs the lease: one row changes if it
 	// is still held.
 	renewal func() engine.Statement
-	// vacating returns the list that gives it back, after use or unused; a row of
-	// its last statement changes if it was still held.
-	vacating func(used bool) []engine.Statement
+	// vacating returns the list that gives it back; a row of its last statement
+	// changes if it was still held.
+	vacating func(why leaving) []engine.Statement
 	// vacated tells, from a read, whether the token was released in time.
 	vacated func(ctx context.Context) (bool, error)
 	// freed is called once, when it is over.
@@ -195,7 +204,7 @@ func (h *hold) renewed(sent time.Time, rows int64) error {
 		if over == ErrLost {
 			// The answer came too late to be of use. The row must not stay behind
 			// without an owner.
-			h.abandon()
+			h.abandon(lapsed)
 		}
 		return over
 	}
@@ -205,7 +214,8 @@ func (h *hold) renewed(sent time.Time, rows int64) error {
 // Release gives the lock back. It is over for the holder at once, before anything is
 // sent. The request is carried out even if ctx ends, in the background, for at most
 // the provider's time limit; ctx bounds the waiting, and its end gives
-// [engine.ErrOutcomeUnknown]. So a deferred Release with a cancelled context is fine.
+// [engine.ErrOutcomeUnknown]. So a deferred Release with a cancelled context is fine, if the
+// process goes on or ends with [Provider.Close], which waits for it.
 //
 // nil means that the lock was still held and is free now. [ErrLost] means that the
 // lease had ended before. [ErrNotHeld] means that it was released before. After any
@@ -248,17 +258,17 @@ func (h *hold) vacate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.p.limit)
 	defer cancel()
 	for {
-		res, err := h.p.submit(ctx, h.name, h.vacating(true), true)
+		res, err := h.p.submit(ctx, h.name, h.vacating(released), true)
 		if err == nil {
-			released := res[len(res)-1].RowsAffected > 0
-			if !released {
+			done := res[len(res)-1].RowsAffected > 0
+			if !done {
 				// An earlier send may have done it, by us or by a node in between.
-				if released, err = h.vacated(ctx); err == errUntold && !h.isUnclear() {
+				if done, err = h.vacated(ctx); err == errUntold && !h.isUnclear() {
 					err = nil
 				}
 			}
 			switch {
-			case err == nil && released:
+			case err == nil && done:
 				h.end(ErrNotHeld)
 				return nil
 			case err == nil:
@@ -268,10 +278,10 @@ func (h *hold) vacate(ctx context.Context) error {
 				h.end(ErrNotHeld)
 				return &engine.Error{Op: "exec", Outcome: engine.Unknown, Err: err}
 			}
-			return err
+			return h.told(err)
 		}
 		if engine.OutcomeOf(err) == engine.NotApplied {
-			return err
+			return h.told(err)
 		}
 		h.mu.Lock()
 		h.unclear = true
@@ -280,6 +290,14 @@ func (h *hold) vacate(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// told returns the failure of a release, of which an earlier sending may have worked.
+func (h *hold) told(err error) error {
+	if h.isUnclear() {
+		return doubtful(err)
+	}
+	return err
 }
 
 func (h *hold) isUnclear() bool {
@@ -300,12 +318,12 @@ func (h *hold) end(why error) {
 }
 
 // abandon gives back, in the background and as well as it can, what nobody will use.
-func (h *hold) abandon() {
+func (h *hold) abandon(why leaving) {
 	h.p.spawn(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, h.p.limit)
 		defer cancel()
 		for {
-			_, err := h.p.submit(ctx, h.name, h.vacating(false), true)
+			_, err := h.p.submit(ctx, h.name, h.vacating(why), true)
 			if err == nil {
 				return
 			}

@@ -118,6 +118,13 @@ func (c *contender) contend(ctx context.Context, wait, glance bool) (err error) 
 			c.withdraw()
 		}
 	}()
+	// told is the failure to be returned: no longer a definite one after a lost answer.
+	told := func(err error) error {
+		if unanswered {
+			return doubtful(err)
+		}
+		return err
+	}
 	for {
 		granted, err := c.try(ctx)
 		if granted {
@@ -137,9 +144,9 @@ func (c *contender) contend(ctx context.Context, wait, glance bool) (err error) 
 			return ErrWouldBlock
 		case err == nil:
 		case wait && ctx.Err() != nil:
-			return gaveUp(ctx, err)
+			return gaveUp(ctx, told(err))
 		case !passing(err) || outcome == engine.NotApplied && !wait:
-			return err
+			return told(err)
 		case outcome != engine.NotApplied:
 			if !wait && time.Since(began) > c.p.limit {
 				return err
@@ -159,7 +166,7 @@ func (c *contender) contend(ctx context.Context, wait, glance bool) (err error) 
 		last := err
 		for ready := false; !ready; {
 			if !sleep(ctx, rest, wake) {
-				return gaveUp(ctx, last)
+				return gaveUp(ctx, told(last))
 			}
 			if last != nil {
 				break
@@ -167,9 +174,9 @@ func (c *contender) contend(ctx context.Context, wait, glance bool) (err error) 
 			rest = jittered(c.retry, c.jitter)
 			switch ready, last = c.look(ctx); {
 			case last != nil && ctx.Err() != nil:
-				return gaveUp(ctx, last)
+				return gaveUp(ctx, told(last))
 			case last != nil && !passing(last):
-				return last
+				return told(last)
 			}
 		}
 	}

@@ -43,7 +43,8 @@ type Provider struct {
 type Option func(*Provider) error
 
 // WithLogger sets where the provider logs what no caller is told: renewals and
-// releases in the background that failed. The default is nowhere.
+// releases in the background that failed, and jobs that failed or were missed. The
+// default is [slog.Default].
 func WithLogger(l *slog.Logger) Option {
 	return func(p *Provider) error {
 		if l == nil {
@@ -96,7 +97,7 @@ func Open(ctx context.Context, eng engine.Engine, opts ...Option) (*Provider, er
 	if eng == nil {
 		return nil, invalid("engine", "is nil")
 	}
-	p := &Provider{eng: eng, traits: eng.Traits(), limit: 5 * time.Second, log: slog.New(slog.DiscardHandler)}
+	p := &Provider{eng: eng, traits: eng.Traits(), limit: 5 * time.Second, log: slog.Default()}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, invalid("option", "is nil")

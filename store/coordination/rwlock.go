@@ -139,9 +139,12 @@ func (l *RWLock) acquireWrite(ctx context.Context, wait bool) (*WriteHeld, error
 	h := &WriteHeld{l: l}
 	h.hold = l.newHold("write lock", newToken())
 	h.renewal = func() engine.Statement { return l.p.rwRenewal(rwRenewWriteSQL, l.name, h.token, h.lease) }
-	h.vacating = func(used bool) []engine.Statement {
-		if !used {
-			return l.p.rwAbandon(l.name, h.token, h.lease)
+	h.vacating = func(why leaving) []engine.Statement {
+		switch why {
+		case unused:
+			return l.p.rwAbandon(rwUnusedWriteSQL, l.name, h.token, h.lease)
+		case lapsed:
+			return []engine.Statement{rwStatement(rwLapseWriteSQL, l.name, h.token, l.p.judge())}
 		}
 		return []engine.Statement{rwStatement(rwReleaseWriteSQL, l.name, h.token, l.p.judge())}
 	}
@@ -188,9 +191,9 @@ func (l *RWLock) newHold(kind, token string) hold {
 func (l *RWLock) newRead(token string) *ReadHeld {
 	h := &ReadHeld{hold: l.newHold("read lock", token)}
 	h.renewal = func() engine.Statement { return l.p.rwRenewal(rwRenewReadSQL, l.name, token, h.lease) }
-	h.vacating = func(used bool) []engine.Statement {
-		if !used {
-			return l.p.rwAbandon(l.name, token, h.lease)
+	h.vacating = func(why leaving) []engine.Statement {
+		if why != released {
+			return l.p.rwAbandon(rwReleaseWriteSQL, l.name, token, h.lease)
 		}
 		return []engine.Statement{l.p.rwRenewal(rwReleaseReadSQL, l.name, token, h.lease)}
 	}
@@ -219,7 +222,7 @@ func (l *RWLock) acquire(ctx context.Context, mode rwMode, h *hold, wait bool, a
 	w.stale, w.dead = never, nil
 	var sent time.Time
 	c := contender{
-		p: l.p, queue: l.queue(mode), retry: l.opts.Retry, jitter: l.opts.Jitter, withdraw: h.abandon,
+		p: l.p, queue: l.queue(mode), retry: l.opts.Retry, jitter: l.opts.Jitter, withdraw: func() { h.abandon(unused) },
 		together: mode == rwReading, leaves: mode == rwWriting && wait,
 		try: func(ctx context.Context) (bool, error) {
 			sent = time.Now()

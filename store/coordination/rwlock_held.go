@@ -67,7 +67,7 @@ func (h *WriteHeld) Downgrade(ctx context.Context) (*ReadHeld, error) {
 	case err != nil && engine.OutcomeOf(err) == engine.NotApplied:
 		return nil, h.fail("downgrade", err)
 	case err != nil:
-		h.abandon()
+		read.abandon(unused)
 		h.end(ErrNotHeld)
 		return nil, h.fail("downgrade", err)
 	case rows == 0:
@@ -75,7 +75,7 @@ func (h *WriteHeld) Downgrade(ctx context.Context) (*ReadHeld, error) {
 		return nil, h.fail("downgrade", ErrLost)
 	}
 	if _, err := read.start(sent); err != nil {
-		h.abandon()
+		read.abandon(unused)
 		h.end(ErrLost)
 		return nil, h.fail("downgrade", err)
 	}
@@ -101,11 +101,12 @@ func (h *WriteHeld) downgrade(ctx context.Context) (sent time.Time, rows int64, 
 	for unknown := error(nil); ; {
 		sent = time.Now()
 		res, err := h.p.submit(ctx, h.name, []engine.Statement{
+			h.p.rwLock(h.name), // sent again, the next one may find nothing to lock
 			rwStatement(rwReleaseWriteSQL, h.name, h.token, h.p.judge()),
 			h.p.rwTaking(rwDowngradedSQL, h.name, h.token, h.lease),
 		}, false)
 		if err == nil {
-			return sent, res[1].RowsAffected, nil
+			return sent, res[2].RowsAffected, nil
 		}
 		if engine.OutcomeOf(err) != engine.NotApplied {
 			unknown = err

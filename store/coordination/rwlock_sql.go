@@ -102,6 +102,13 @@ WHERE name=?1 AND kind='r' AND token=?2 AND deadline_us>?3`
 	rwReleaseWriteSQL = `UPDATE quorate_rwlocks SET writer='',released=?2,version=version+1,deadline_us=0
 WHERE name=?1 AND writer=?2 AND deadline_us>?3`
 
+	// A lapsed write lock looks like one whose lease has ended: the next writer is
+	// told. So it is after one that nobody has used, if that one would have been told.
+	rwLapseWriteSQL = `UPDATE quorate_rwlocks SET version=version+1,deadline_us=0
+WHERE name=?1 AND writer=?2 AND deadline_us>?3`
+	rwUnusedWriteSQL = `UPDATE quorate_rwlocks SET writer=CASE WHEN poisoned=1 THEN writer ELSE '' END,released=?2,version=version+1,deadline_us=0
+WHERE name=?1 AND writer=?2 AND deadline_us>?3`
+
 	// After rwReleaseWriteSQL: the writer becomes a reader. Sent again, it finds the
 	// reader there, unless others have written since.
 	rwDowngradedSQL = `INSERT INTO quorate_rwlock_holders(name,kind,token,version,lease_us,deadline_us,generation)
@@ -134,11 +141,19 @@ func (p *Provider) rwTaking(sql, name, token string, lease time.Duration) engine
 	return rwStatement(sql, name, token, engine.Int(micros(lease)), p.now(lease))
 }
 
+// rwLock locks the row on which everything else depends, where rows are locked one
+// by one. It ends a writer that has expired.
+func (p *Provider) rwLock(name string) engine.Statement {
+	return engine.Statement{SQL: rwExpireSQL, Args: []engine.Value{engine.Text(name), p.judge(), engine.Int(never)}}
+}
+
 // rwAbandon gives back whatever a token may have got, and whatever it may yet get by
-// a request that is still on its way.
-func (p *Provider) rwAbandon(name, token string, lease time.Duration) []engine.Statement {
+// a request that is still on its way. A write lock is given back by the statement
+// write.
+func (p *Provider) rwAbandon(write, name, token string, lease time.Duration) []engine.Statement {
 	return []engine.Statement{
-		rwStatement(rwReleaseWriteSQL, name, token, p.judge()),
+		p.rwLock(name),
+		rwStatement(write, name, token, p.judge()),
 		rwStatement(rwForgetSQL, name, token),
 		p.rwTaking(rwGoneSQL, name, token, lease),
 	}

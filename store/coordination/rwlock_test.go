@@ -217,6 +217,57 @@ func TestPoisonSurvivesALostAnswer(t *testing.T) {
 	})
 }
 
+// A writer that learns too late that it was renewed has stopped in the middle: the
+// lease given back then is not one that was released.
+func TestRenewalOfAWriterAnsweredTooLatePoisons(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		w := f.write(f.rwlock(RWLockOptions{Lease: time.Second}))
+		after(500 * time.Millisecond)
+		slow := make(chan struct{})
+		f.tap.fault = func(int) (error, bool) { <-slow; return nil, true }
+		time.AfterFunc(500*time.Millisecond, func() { f.tap.spoil(nil); close(slow) })
+		f.is(w.Renew(f.ctx), ErrLost)
+		began := time.Now()
+		if w = f.write(f.rwlock(RWLockOptions{})); !w.Poisoned() || w.Token() != 2 {
+			t.Errorf("poisoned %v, token %d", w.Poisoned(), w.Token())
+		}
+		if waited := time.Since(began); waited >= time.Second {
+			t.Errorf("the next writer waited %v, though nobody had the lock", waited)
+		}
+	})
+}
+
+func TestPoisonSurvivesAWriterThatNeverKnewOfIt(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		o := RWLockOptions{Lease: time.Second}
+		f.write(f.rwlock(o))
+		after(time.Second)
+		if f.p.noSharedClock {
+			w := f.rwlock(o)
+			for range 2 { // until the row was seen for a whole lease
+				_, err := w.TryAcquireWrite(f.ctx)
+				f.is(err, ErrWouldBlock)
+				after(time.Second / 2)
+			}
+		}
+		ctx, cancel := context.WithCancel(f.ctx)
+		f.tap.lose = func() bool { // it is granted, and nobody is there any longer
+			_, _, generation := f.rwrow()
+			if generation == 2 {
+				cancel()
+			}
+			return generation == 2
+		}
+		_, err := f.rwlock(o).AcquireWrite(ctx)
+		f.is(err, context.Canceled)
+		f.tap.lose = nil
+		synctest.Wait()
+		if w := f.write(f.rwlock(o)); !w.Poisoned() || w.Token() != 3 {
+			t.Errorf("poisoned %v, token %d", w.Poisoned(), w.Token())
+		}
+	})
+}
+
 func (f *fixture) rwrow() (writer string, deadline, generation int64) {
 	f.Helper()
 	res, err := f.tap.Engine.Query(context.WithoutCancel(f.ctx), engine.Linearizable, []engine.Statement{{

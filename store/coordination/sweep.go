@@ -19,7 +19,8 @@ type sweeper struct {
 // WithSweep sets how often the provider removes what caches and limiters have left
 // behind, overriding the default of a minute; a negative interval means never. The
 // pauses vary by a fifth at random. Each time at most a few thousand rows go, and
-// only rows that have ended, by the condition by which they would be read.
+// only rows that have ended, by the condition by which they would be read. Of a cached
+// value something remains for an hour, so that nothing older takes its place.
 func WithSweep(interval time.Duration) Option {
 	return func(p *Provider) error {
 		if interval == 0 {
@@ -77,8 +78,12 @@ const (
 // removing, which only PostgreSQL allows, stays.
 const (
 	sweepSpacesSQL = `SELECT space FROM quorate_cache WHERE until<=?1 UNION SELECT space FROM quorate_cache_tags WHERE until<=?1 LIMIT 100`
-	sweepCacheSQL  = `DELETE FROM quorate_cache WHERE until<=?1 AND space=?2
-AND key IN (SELECT key FROM quorate_cache WHERE until<=?1 AND space=?2 ORDER BY until LIMIT ?3)`
+	sweepCacheSQL  = `DELETE FROM quorate_cache WHERE until<=?1 AND space=?2 AND expires=0
+AND key IN (SELECT key FROM quorate_cache WHERE until<=?1 AND space=?2 AND expires=0 ORDER BY until LIMIT ?3)`
+	// A value leaves a tombstone, so that a computation which began before it still
+	// loses: see cache_row.go.
+	sweepValuesSQL = `UPDATE quorate_cache SET value='', expires=0, until=?4, took=0 WHERE until<=?1 AND space=?2 AND expires>0
+AND key IN (SELECT key FROM quorate_cache WHERE until<=?1 AND space=?2 AND expires>0 ORDER BY until LIMIT ?3)`
 	sweepTagsSQL = `DELETE FROM quorate_cache_tags WHERE until<=?1 AND space=?2
 AND (tag,key) IN (SELECT tag,key FROM quorate_cache_tags WHERE until<=?1 AND space=?2 ORDER BY until LIMIT ?3)`
 	sweepLimitsSQL = `DELETE FROM quorate_limits WHERE tat<=?1
@@ -94,6 +99,7 @@ func (p *Provider) sweepOnce(ctx context.Context) error {
 	for i := range res[0].Len() {
 		space, _ := res[0].Row(i)[0].Text()
 		if err := p.sweepRounds(ctx, space, beginCache(space, 0),
+			statement(sweepValuesSQL, p.now(0), engine.Text(space), engine.Int(sweepRows), p.now(tombstone)),
 			statement(sweepCacheSQL, p.now(0), engine.Text(space), engine.Int(sweepRows)),
 			statement(sweepTagsSQL, p.now(0), engine.Text(space), engine.Int(sweepRows))); err != nil {
 			return err

@@ -81,7 +81,7 @@ func Run(ctx context.Context, eng engine.Engine, component string, steps []Step)
 		}
 	}
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
-	refusals := 0
+	refusals, last := 0, 0
 	for {
 		at, err := version(ctx, eng, component)
 		if err != nil {
@@ -93,9 +93,10 @@ func Run(ctx context.Context, eng engine.Engine, component string, steps []Step)
 		case at == len(steps):
 			return nil
 		}
-		err = apply(ctx, eng, component, steps[at])
-		if err == nil {
-			refusals = 0
+		if at > last { // whoever did that step, the refusals were not of this one
+			refusals, last = 0, at
+		}
+		if err = apply(ctx, eng, component, steps[at]); err == nil {
 			continue
 		}
 		// Others may have done the step, or a request without an answer has: the

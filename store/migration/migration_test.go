@@ -290,3 +290,25 @@ func TestWhatCannotBeMigratedIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// overtaken is an engine whose every write somebody else made just before.
+type overtaken struct{ engine.Engine }
+
+func (e overtaken) Exec(ctx context.Context, stmts []engine.Statement) ([]engine.Result, error) {
+	if _, err := e.Engine.Exec(ctx, stmts); err != nil {
+		return nil, err
+	}
+	return e.Engine.Exec(ctx, stmts)
+}
+
+func TestOneThatIsOvertakenAtEveryStepIsDoneToo(t *testing.T) {
+	eng, err := sqlite.Open(":memory:")
+	closing(t, eng, err)
+	var steps []migration.Step
+	for i := range 8 {
+		steps = append(steps, migration.Step{Version: i + 1, DDL: []string{fmt.Sprintf("CREATE TABLE part%d(id TEXT)", i)}})
+	}
+	if err := migration.Run(t.Context(), overtaken{eng}, "parts", steps); err != nil {
+		t.Error(err)
+	}
+}

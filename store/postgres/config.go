@@ -28,29 +28,23 @@ const minVersion = 14
 // configure turns a connection string into what pgconn wants. No error contains
 // the string, which may hold a password.
 func configure(target string, o *options) (*pgconn.Config, error) {
-	mode := sslmode(target)
-	switch mode {
-	case "prefer", "allow":
-		return nil, &engine.Error{Op: "connect", Outcome: engine.NotApplied, Reason: engine.ErrInsecure,
-			Err: fmt.Errorf("sslmode %s would fall back to a connection without TLS: use disable, require, verify-ca or verify-full", mode)}
-	}
-	cfg, err := pgconn.ParseConfig(target)
+	cfg, err := parseConfig(target)
 	if err != nil {
-		return nil, &engine.Error{Op: "connect", Outcome: engine.NotApplied, Err: errors.New("the connection string cannot be parsed: want postgres://user:password@host:port/database?sslmode=verify-full, or key=value pairs")}
+		return nil, err
 	}
-	if mode == "" {
+	if isMixed(cfg) {
 		// Without a word on it: TLS to other machines, with a certificate that is
 		// checked, and none within this one.
-		local := isLocal(cfg.Host)
-		for _, f := range cfg.Fallbacks {
-			local = local && isLocal(f.Host)
-		}
-		mode = "verify-full"
-		if local {
+		mode := "verify-full"
+		if isWithin(cfg) {
 			mode = "disable"
 		}
-		if cfg, err = pgconn.ParseConfig(withSSLMode(target, mode)); err != nil {
-			return nil, &engine.Error{Op: "connect", Outcome: engine.NotApplied, Err: errors.New("the connection string cannot be parsed")}
+		if cfg, err = parseConfig(withDefaultMode(target, mode)); err != nil {
+			return nil, err
+		}
+		if env := os.Getenv("PGSSLMODE"); isMixed(cfg) || env == "prefer" || env == "allow" {
+			return nil, &engine.Error{Op: "connect", Outcome: engine.NotApplied, Reason: engine.ErrInsecure,
+				Err: errors.New("sslmode prefer and allow fall back to a connection without TLS: use disable, require, verify-ca or verify-full")}
 		}
 	}
 	if o.tls != nil {
@@ -127,34 +121,49 @@ func leadingNumber(s string) int {
 	return n
 }
 
-// sslmode returns what the connection string, or the environment, says of TLS.
-func sslmode(target string) string {
-	if isURL(target) {
-		if u, err := url.Parse(target); err == nil {
-			q := u.Query()
-			if q.Get("ssl") == "true" {
-				return "require"
-			}
-			if m := q.Get("sslmode"); m != "" {
-				return m
-			}
-		}
-	} else {
-		for f := range strings.FieldsSeq(target) {
-			if v, ok := strings.CutPrefix(f, "sslmode="); ok {
-				return strings.Trim(v, "'")
-			}
-		}
+// parseConfig keeps the string out of the error.
+func parseConfig(target string) (*pgconn.Config, error) {
+	cfg, err := pgconn.ParseConfig(target)
+	if err != nil {
+		return nil, &engine.Error{Op: "connect", Outcome: engine.NotApplied, Err: errors.New("the connection string cannot be parsed: want postgres://user:password@host:port/database?sslmode=verify-full, or key=value pairs")}
 	}
-	return os.Getenv("PGSSLMODE")
+	return cfg, nil
 }
 
-func withSSLMode(target, mode string) string {
+// isMixed reports whether connections to other than sockets are made with TLS and
+// without: so sslmode prefer and allow are understood, and prefer is what the
+// driver takes where nothing is said. What the driver understands counts, not what
+// the string looks like.
+func isMixed(cfg *pgconn.Config) bool {
+	var with, without bool
+	see := func(host string, t *tls.Config) {
+		with = with || !isSocket(host) && t != nil
+		without = without || !isSocket(host) && t == nil
+	}
+	see(cfg.Host, cfg.TLSConfig)
+	for _, f := range cfg.Fallbacks {
+		see(f.Host, f.TLSConfig)
+	}
+	return with && without
+}
+
+// isWithin reports whether all hosts are this machine.
+func isWithin(cfg *pgconn.Config) bool {
+	local := isLocal(cfg.Host)
+	for _, f := range cfg.Fallbacks {
+		local = local && isLocal(f.Host)
+	}
+	return local
+}
+
+// withDefaultMode adds an sslmode to a connection string, which counts only if the
+// string has none: of pairs, the last one of a key does.
+func withDefaultMode(target, mode string) string {
 	if !isURL(target) {
-		return target + " sslmode=" + mode
+		return "sslmode=" + mode + " " + target
 	}
 	u, err := url.Parse(target)
-	if err != nil {
+	if err != nil || u.Query().Has("sslmode") || u.Query().Has("ssl") {
 		return target
 	}
 	// Not by url.Values, which writes a space as a plus: PostgreSQL reads that as

@@ -166,6 +166,49 @@ func TestACommitWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	}
 }
 
+// breaking is a connection that, when it is told to, fails after it has passed on all
+// but the last of what is written.
+type breaking struct {
+	net.Conn
+	now *bool
+}
+
+func (c breaking) Write(b []byte) (int, error) {
+	if !*c.now {
+		return c.Conn.Write(b)
+	}
+	n, _ := c.Conn.Write(b[:len(b)-1])
+	_ = c.Conn.Close()
+	return n, net.ErrClosed
+}
+
+// TestACommitThatWasWrittenInPartIsUnknown breaks the connection between a COMMIT
+// and the message that asks for its answer.
+func TestACommitThatWasWrittenInPartIsUnknown(t *testing.T) {
+	s := newServer(t)
+	now := false
+	e, err := s.open(WithUnpreparedStatements(), WithDialContext(func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		s.wg.Go(func() {
+			defer func() { _ = there.Close() }()
+			s.serve(there)
+		})
+		return breaking{here, &now}, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	tx, err := e.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = true
+	if err := tx.Commit(t.Context()); engine.OutcomeOf(err) != engine.Unknown {
+		t.Errorf("got %v, want unknown", err)
+	}
+}
+
 func TestWhatTheServerSaysToANewSessionIsClassified(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer []pgproto3.BackendMessage
@@ -267,11 +310,15 @@ func TestThereIsNoFallbackFromTLS(t *testing.T) {
 		if _, err := Open(t.Context(), "postgres://u:secret@example.com/db?sslmode="+mode); !errors.Is(err, engine.ErrInsecure) {
 			t.Errorf("%s: got %v", mode, err)
 		}
+		if _, err := Open(t.Context(), "host=example.com password=secret sslmode = "+mode); !errors.Is(err, engine.ErrInsecure) {
+			t.Errorf("%s in a list: got %v", mode, err)
+		}
 	}
 	for target, secure := range map[string]bool{
 		"postgres://u@example.com/db": true, "host=example.com user=u dbname=d": true, "postgres://u@example.com/db?sslmode=disable": false, "postgres://u@example.com/db?sslmode=require": true,
 		"postgres://u@localhost/db": false, "postgres://u@127.0.0.1/db": false, "postgres://u@[::1]/db": false, "host=/run/postgresql user=u": false, "postgres://u@localhost,example.com/db": true,
-		"postgres://u@localhost/db?sslmode=verify-full": true,
+		"postgres://u@localhost/db?sslmode=verify-full": true, "host=localhost sslmode = verify-full": true, "host=localhost sslmode='require'": true,
+		"host=example.com password='a sslmode=require'": true, "host=example.com password='a sslmode=disable'": true,
 	} {
 		o, err := newOptions(nil)
 		if err != nil {

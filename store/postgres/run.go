@@ -78,9 +78,13 @@ func (c *conn) run(j *job) ([]engine.Result, *failure) {
 		}
 	}
 	// The last message ends the transaction. If it could not be written in full
-	// there is nothing to end: the server undoes what it has done.
+	// there is nothing to end: the server undoes what it has done. A COMMIT stands
+	// before it, and may have arrived.
 	if err := p.Sync(); err != nil {
 		_ = p.Close()
+		if j.commits {
+			return nil, broken(j.lost, err)
+		}
 		return nil, broken(engine.NotApplied, err)
 	}
 	results, f := c.receive(p, j, plans)

@@ -193,11 +193,12 @@ var wsConcurrentCases = []workspaceCase{
 	}},
 }
 
-// retry repeats a transaction that lost too often.
+// retry repeats a transaction that lost too often, or that the database could not
+// apply.
 func (w *wsEnv) retry(f func() error) {
 	for {
 		err := f()
-		if errors.Is(err, workspace.ErrConflict) {
+		if errors.Is(err, workspace.ErrConflict) || errors.Is(err, engine.ErrUnavailable) && engine.OutcomeOf(err) == engine.NotApplied {
 			continue
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/store/engine"
 	"github.com/quorate/quorate/store/workspace"
 )
 
@@ -81,6 +82,30 @@ var wsSubscribeCases = []workspaceCase{
 		}
 		for seq := int64(8); seq <= 10; seq++ {
 			w.expect(beyond, seq, workspaceID(int(seq-1)))
+		}
+	}},
+	{promise: "notifications wake the subscriptions of other stores long before they poll", run: func(w *wsEnv) {
+		if _, ok := w.db.Engine.(engine.Notifier); !ok || w.hidden {
+			w.Skip("the engine does not notify")
+		}
+		// With an interval of an hour, the case's limit passes before a poll.
+		listener := w.another(workspace.WithNotifications(), workspace.WithPollInterval(time.Hour))
+		writer := w.another(workspace.WithNotifications())
+		fs := []*follower{w.follow(listener, ws1, 0), w.follow(listener, wsRef("w2"), 0)}
+		for i := range 10 {
+			for k, ref := range []workspace.Ref{ws1, wsRef("w2")} {
+				id := workspaceID(i)
+				if i%2 == 0 {
+					_, err := writer.Append(w.ctx, ref, entry(id))
+					w.must(err)
+				} else {
+					w.must(writer.Transact(w.ctx, ref, func(ctx context.Context, tx *workspace.Tx) error {
+						_, err := tx.Append(ctx, entry(id))
+						return err
+					}))
+				}
+				w.expect(fs[k], int64(i+1), id)
+			}
 		}
 	}},
 	{promise: "pages follow each other without a gap while the log grows", run: func(w *wsEnv) {

@@ -42,8 +42,8 @@ var (
 )
 
 // DuplicateError says that an event of this id is in the log, or is about to be.
-// Nothing was added for it. It matches [ErrDuplicate], and [ErrMismatch] unless
-// Same.
+// Nothing was added for it. It matches [ErrDuplicate], and [ErrMismatch] if there
+// is an Envelope that is not the Same.
 type DuplicateError struct {
 	// ID is the event's id.
 	ID string
@@ -69,7 +69,7 @@ func (e *DuplicateError) Error() string {
 
 // Is reports whether target is ErrDuplicate, or ErrMismatch for another event.
 func (e *DuplicateError) Is(target error) bool {
-	return target == ErrDuplicate || target == ErrMismatch && !e.Same
+	return target == ErrDuplicate || target == ErrMismatch && !e.Same && e.Envelope.Seq > 0
 }
 
 // ConflictError says that a transaction lost against others as often as it may be

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quorate/quorate/store"
 )
@@ -88,6 +89,15 @@ func NewEvent[T any](typ string, payload T) (json.RawMessage, error) {
 	rest, ok := bytes.CutPrefix(bytes.TrimSpace(body), []byte("{"))
 	if !ok {
 		return nil, &store.InvalidError{Field: "payload", Reason: "is not a JSON object"}
+	}
+	if bytes.Contains(body, []byte(`type"`)) || bytes.IndexByte(body, '\\') >= 0 {
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(body, &keys); err != nil {
+			return nil, &store.InvalidError{Field: "payload", Reason: "cannot be encoded: " + err.Error()}
+		}
+		if _, twice := keys["type"]; twice {
+			return nil, &store.InvalidError{Field: "payload", Reason: `has a "type" of its own`}
+		}
 	}
 	name, err := marshal(typ)
 	if err != nil {
@@ -186,12 +196,19 @@ func encode(e Entry) (record, error) {
 			return record{}, err
 		}
 	}
+	texts := []string{e.Actor.ID, e.Actor.Rule, e.Actor.RunID, e.Actor.ClientID, e.Actor.Name, e.Actor.Version}
 	if e.Causation != nil {
 		c := *e.Causation
+		texts = append(texts, c.FiringID, c.RunID)
 		if c.Depth < 1 {
 			return record{}, &store.InvalidError{Field: "Entry.Causation.Depth", Reason: "is less than 1"}
 		}
 		e.Causation = &c
+	}
+	for _, s := range texts {
+		if !utf8.ValidString(s) { // JSON would replace what is not
+			return record{}, &store.InvalidError{Field: "Entry.Actor or Entry.Causation", Reason: "is not valid UTF-8"}
+		}
 	}
 	typ, err := typeOf(e.Event)
 	if err != nil {

@@ -27,8 +27,9 @@ const kept = 4096
 
 // Resolve tells what became of a transaction that ended with an [*UnknownError],
 // whose Commit it takes. An open one was not applied, and may yet be as long as a
-// request is on its way; any other write to the workspace settles it. It blocks for one linearizable read. Errors:
-// [ErrInvalid], [ErrUnavailable], [ErrClosed], the context's.
+// request is on its way; any other write to the workspace settles it. It blocks for
+// one linearizable read. Errors: [ErrInvalid], [ErrUnavailable], [ErrClosed], the
+// context's.
 func (s *Store) Resolve(ctx context.Context, ref CommitRef) (store.Resolution, error) {
 	if err := ref.check(); err != nil {
 		return store.ResolutionUnclear, err
@@ -75,10 +76,23 @@ var errLimit = errors.New("the store's time limit for a write passed")
 // joined is why an outcome stayed unknown.
 func joined(ctx context.Context, errs ...error) error {
 	err := errors.Join(errs...)
-	if ended := context.Cause(ctx); ended != nil && !errors.Is(err, ended) {
-		err = errors.Join(ended, err)
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	if errors.Is(err, context.Cause(ctx)) && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return errors.Join(whyEnded(ctx), err)
+}
+
+// whyEnded returns the error of a context that has ended, which matches both its Err
+// and its Cause.
+func whyEnded(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // newPause returns the pauses between sends of one request: each request has its

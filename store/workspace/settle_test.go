@@ -3,7 +3,10 @@ package workspace_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/quorate/quorate/store/engine"
 	"github.com/quorate/quorate/store/workspace"
@@ -77,4 +80,75 @@ func TestLostAnswerToACommitIsSettled(t *testing.T) {
 	if log := denseLog(t, s, ref); len(log) != 2 || log[0].ID != "applied" || log[1].ID != "unknown" {
 		t.Errorf("the log is %v", log)
 	}
+}
+
+// TestACallerThatLeavesNeedNotWaitForTheVerdict loses the answer to a COMMIT, and
+// the caller's context ends while nobody can be asked.
+func TestACallerThatLeavesNeedNotWaitForTheVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := &lossy{Transactor: openEngine(t, ""), noBegin: &engine.Error{Op: "begin", Outcome: engine.NotApplied, Reason: engine.ErrUnavailable}}
+		s := openStore(t, eng, workspace.WithTimeLimit(time.Hour))
+		eng.lose = func(tx engine.Tx, _ context.Context) error { tx.Rollback(); return errLost }
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		err := transact(ctx, s, ref, nil, "a")
+		if !errors.Is(err, engine.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want unknown, and why", err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestRecordsOfCommitsArePruned has appends take every second revision, so that
+// those of transactions have a pattern.
+func TestRecordsOfCommitsArePruned(t *testing.T) {
+	eng := openEngine(t, "")
+	s := openStore(t, eng)
+	must(t, transact(t.Context(), s, ref, nil, "a"))
+	_, err := eng.Exec(t.Context(), []engine.Statement{{SQL: "UPDATE quorate_ws_workspaces SET revision=100000"}})
+	must(t, err)
+	for i := range 1000 { // fails by bad luck once in 7 million runs
+		must(t, s.Transact(t.Context(), ref, func(_ context.Context, tx *workspace.Tx) error {
+			return workspace.SaveState(tx, "r", "[]", i)
+		}))
+		appendTo(t, s, ref, name("e", i))
+	}
+	results, err := eng.Query(t.Context(), engine.Linearizable, []engine.Statement{{SQL: "SELECT count(*) AS n FROM quorate_ws_commits WHERE revision=1"}})
+	must(t, err)
+	if n, _ := results[0].Row(0)[0].Int(); n != 0 {
+		t.Error("the first commit is on record for ever")
+	}
+}
+
+// TestAnEndedContextIsToldByErrorAndCause: callers may look for either.
+func TestAnEndedContextIsToldByErrorAndCause(t *testing.T) {
+	s := openStore(t, openEngine(t, ""))
+	errCause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errCause)
+	want := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, errCause) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	want("a transaction", transact(ctx, s, ref, nil, "a"))
+	for _, err := range s.Subscribe(ctx, ref, 0) {
+		want("a subscription", err)
+	}
+	err := s.Transact(t.Context(), ref, func(context.Context, *workspace.Tx) error {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error)
+		go func() { ended <- transact(ctx, s, ref, nil, "a") }()
+		for s.Waiting(ref) == 0 {
+			runtime.Gosched()
+		}
+		cancel(errCause)
+		want("a turn", <-ended)
+		return nil
+	})
+	must(t, err)
 }

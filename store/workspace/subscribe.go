@@ -70,7 +70,7 @@ func (s *Store) follow(ctx context.Context, ref Ref, cursor int64, yield func(En
 		}
 		if s.known(l) > cursor {
 			// A node that lags, or a failure: the head is ahead of what can be read.
-			sleep(ctx, s.poll)
+			sleep(ctx, s.moment())
 			continue
 		}
 		if err := s.wait(ctx, l, cursor); err != nil {

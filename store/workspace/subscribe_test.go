@@ -408,3 +408,76 @@ func TestNotificationsSparePolling(t *testing.T) {
 		_ = s.Close()
 	})
 }
+
+// deaf is an engine that nobody can listen to.
+type deaf struct {
+	engine.Engine
+	tries atomic.Int64
+}
+
+func (*deaf) Notification(string) engine.Statement { return engine.Statement{SQL: notification} }
+
+func (e *deaf) Listen(context.Context, string, func()) error {
+	e.tries.Add(1)
+	return &engine.Error{Op: "listen", Outcome: engine.NotApplied, Reason: engine.ErrUnavailable}
+}
+
+func TestListeningThatIsRefusedIsTriedEverMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := &deaf{Engine: openEngine(t, "")}
+		s := openStore(t, eng, workspace.WithNotifications())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		for _, err := range s.Subscribe(ctx, ref, 0) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		}
+		if n := eng.tries.Load(); n < 10 || n > 20 {
+			t.Errorf("%d tries in 10 minutes", n)
+		}
+		_ = s.Close()
+	})
+}
+
+// shaky is a notifying engine whose queries fail now and then.
+type shaky struct {
+	*notifying
+	failures atomic.Int64 // of the next queries
+}
+
+func (e *shaky) Query(ctx context.Context, level engine.Consistency, stmts []engine.Statement) ([]engine.Result, error) {
+	if e.failures.Add(-1) >= 0 {
+		return nil, &engine.Error{Op: "query", Outcome: engine.NotApplied, Reason: engine.ErrUnavailable}
+	}
+	return e.notifying.Query(ctx, level, stmts)
+}
+
+// TestEL07_ANotificationIsNotLostToAFailure has the database fail when the
+// subscription looks for what it was told of.
+func TestEL07_ANotificationIsNotLostToAFailure(t *testing.T) {
+	for _, failures := range []int64{1, 2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			eng := &shaky{notifying: &notifying{Engine: openEngine(t, ""), listen: make(chan struct{}, 1)}}
+			s := openStore(t, eng, workspace.WithNotifications(), workspace.WithPollInterval(time.Hour))
+			writer := openStore(t, eng.notifying, workspace.WithNotifications())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				<-eng.listen
+				<-time.After(time.Minute)
+				eng.failures.Store(failures)
+				appendTo(t, writer, ref, "a")
+			}()
+			began := time.Now()
+			for e, err := range s.Subscribe(ctx, ref, 0) {
+				must(t, err)
+				if took := time.Since(began); e.ID != "a" || took > 2*time.Minute {
+					t.Errorf("with %d failures %q was seen after %v", failures, e.ID, took)
+				}
+				break
+			}
+			_ = s.Close()
+		})
+	}
+}

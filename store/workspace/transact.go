@@ -17,9 +17,11 @@ import (
 // panic, undoes everything.
 //
 // Transactions of one workspace wait for each other, those of one process in the
-// order in which they began; on SQLite, so do those of different workspaces. Within fn use
-// its Tx alone: calls of the store that write give [ErrNested] when they are made
-// with the context that fn got. What fn does must not wait for them either.
+// order in which they began; on SQLite, so do those of different workspaces. Within
+// fn use its Tx alone: calls of the store that write give [ErrNested] when they are
+// made with the context that fn got. What fn does must not wait for them either, nor
+// for reads of the store: on PostgreSQL a transaction holds one of the engine's
+// connections, and where all are held by such transactions, no read gets one.
 //
 // On an engine without interactive transactions (rqlite), fn runs on a snapshot,
 // and runs again when somebody else was faster. So fn must be fit to run several
@@ -109,7 +111,7 @@ func wrap(ref Ref, err error) error { return fmt.Errorf("transact on workspace %
 // answer was lost. A transaction of our own, once it has the row, knows that the
 // other one is over, and moves the database on so that it stays so.
 func (s *Store) settle(ctx context.Context, c *commit, lost error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errLimit)
 	defer cancel()
 	pause := newPause()
 	for {
@@ -121,7 +123,7 @@ func (s *Store) settle(ctx context.Context, c *commit, lost error) error {
 		case err == nil && (v == store.ResolutionOpen || v == store.ResolutionLost):
 			return &engine.Error{Op: "commit", Outcome: engine.NotApplied, Reason: engine.ErrUnavailable, Err: cause{lost}}
 		case err == nil || !sleep(ctx, pause.NextBackOff()):
-			return c.unknown(lost)
+			return c.unknown(joined(ctx, lost, err))
 		}
 	}
 }
@@ -156,7 +158,7 @@ func (s *Store) optimistic(ctx context.Context, ref Ref, fn func(context.Context
 			return &ConflictError{Ref: ref, Attempts: attempt}
 		}
 		if !sleep(ctx, breath(attempt)) {
-			return wrap(ref, &engine.Error{Op: "transact", Outcome: engine.NotApplied, Err: context.Cause(ctx)})
+			return wrap(ref, &engine.Error{Op: "transact", Outcome: engine.NotApplied, Err: whyEnded(ctx)})
 		}
 	}
 }

@@ -21,7 +21,7 @@ type line struct {
 // take waits for its turn, under ctx. The caller must call next when it is done.
 func (t *turns) take(ctx context.Context, ref Ref) (next func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+		return nil, whyEnded(ctx)
 	}
 	next = func() { t.next(ref) }
 	t.mu.Lock()
@@ -47,13 +47,13 @@ func (t *turns) take(ctx context.Context, ref Ref) (next func(), err error) {
 		if w == turn {
 			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
 			t.mu.Unlock()
-			return nil, context.Cause(ctx)
+			return nil, whyEnded(ctx)
 		}
 	}
 	t.mu.Unlock()
 	// The turn came at the same moment: pass it on.
 	t.next(ref)
-	return nil, context.Cause(ctx)
+	return nil, whyEnded(ctx)
 }
 
 func (t *turns) next(ref Ref) {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -114,7 +115,7 @@ func (s *Store) wait(ctx context.Context, l *watched, cursor int64) error {
 // ended is why a subscription has to end, or nil.
 func (s *Store) ended(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return whyEnded(ctx)
 	}
 	if s.closing.Err() != nil {
 		return &engine.Error{Op: "subscribe", Outcome: engine.NotApplied, Reason: ErrClosed}
@@ -151,17 +152,24 @@ func (s *Store) pollHeads() {
 			return
 		}
 		w.mu.Unlock()
-		if err := s.pollOnce(refs); err != nil && !mayPass(err) {
+		err := s.pollOnce(refs)
+		switch {
+		case err == nil:
+		case !mayPass(err):
 			w.fail(err)
 			return
+		case s.notify != nil:
+			// The notification is used up: nobody would repeat it.
+			sleep(s.closing, s.moment())
+			s.kick()
 		}
 	}
 }
 
-// rest waits for the next poll: an interval, or a fiftieth of it if somebody notifies,
-// so that many notifications are one poll.
+// rest waits for the next poll: an interval, or a fiftieth of it (50 ms at most) if
+// somebody notifies, so that many notifications are one poll.
 func (s *Store) rest() {
-	least := s.poll / 50
+	least := min(s.poll/50, 50*time.Millisecond)
 	sleep(s.closing, least)
 	t := time.NewTimer(s.poll - least)
 	defer t.Stop()
@@ -173,23 +181,39 @@ func (s *Store) rest() {
 }
 
 // listen turns notifications into kicks, as long as the poller runs.
+// Where that is refused again and again, as behind a pooler, it is tried ever more
+// seldom.
 func (s *Store) listen(ctx context.Context) {
+	least := max(s.poll, time.Second)
+	pause := least
 	for {
-		err := s.notify.Listen(ctx, channel, func() {
-			select {
-			case s.watch.kick <- struct{}{}:
-			default:
-			}
-		})
+		began := time.Now()
+		err := s.notify.Listen(ctx, channel, s.kick)
 		if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
 			return
 		}
 		s.log.Warn("workspace: not notified, polling goes on", "error", err)
-		if !sleep(ctx, max(s.poll, time.Second)) {
+		if time.Since(began) > pause {
+			pause = least
+		}
+		if !sleep(ctx, pause) {
 			return
 		}
+		pause = max(least, min(2*pause, time.Minute))
 	}
 }
+
+// kick makes the poller look soon.
+func (s *Store) kick() {
+	select {
+	case s.watch.kick <- struct{}{}:
+	default:
+	}
+}
+
+// moment is the pause after a failure that may pass: the poll interval, but no
+// longer than a second.
+func (s *Store) moment() time.Duration { return min(s.poll, time.Second) }
 
 // mayPass reports whether the database may be able to answer later.
 func mayPass(err error) bool {
@@ -231,14 +255,20 @@ func (s *Store) pollOnce(refs []Ref) error {
 	return nil
 }
 
+// headStatements ask for heads; like [oneOf], in a few sizes of list, the last ref
+// repeated.
 func headStatements(refs []Ref) []engine.Statement {
 	var stmts []engine.Statement
-	for len(refs) > 0 {
-		n := min(len(refs), chunk)
+	for part := range slices.Chunk(refs, chunk) {
+		n := 1
+		for n < len(part) {
+			n *= 2
+		}
 		var b strings.Builder
 		a := make([]engine.Value, 0, 2*n)
 		b.WriteString("WITH q(tenant_id,workspace_id) AS (VALUES ")
-		for i, ref := range refs[:n] {
+		for i := range n {
+			ref := part[min(i, len(part)-1)]
 			if i > 0 {
 				b.WriteByte(',')
 			}
@@ -247,7 +277,6 @@ func headStatements(refs []Ref) []engine.Statement {
 		}
 		b.WriteString(") SELECT w.tenant_id AS tenant_id,w.workspace_id AS workspace_id,w.head_seq AS head_seq FROM q CROSS JOIN quorate_ws_workspaces w WHERE w.tenant_id=q.tenant_id AND w.workspace_id=q.workspace_id")
 		stmts = append(stmts, engine.Statement{SQL: b.String(), Args: a})
-		refs = refs[n:]
 	}
 	return stmts
 }

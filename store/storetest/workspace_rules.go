@@ -3,9 +3,11 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/store"
 	"github.com/quorate/quorate/store/workspace"
 )
 
@@ -29,6 +31,9 @@ var wsRuleCases = []workspaceCase{
 			_, there, err := tx.Progress(ctx, "b")
 			w.must(err)
 			w.equal("before", there, false)
+			if err := tx.SaveProgress(ctx, "b", workspace.Progress{Cursor: -1}); !errors.Is(err, store.ErrInvalid) {
+				w.Errorf("a negative cursor: %v", err)
+			}
 			w.must(tx.SaveProgress(ctx, "b", want))
 			w.must(tx.SaveProgress(ctx, "a", workspace.Progress{Cursor: 1}))
 			got, there, err := tx.Progress(ctx, "b")

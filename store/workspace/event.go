@@ -75,6 +75,9 @@ func User(id, name string) Actor { return Actor{Kind: "user", ID: id, Name: name
 // NewEntry returns an entry of a payload that encodes as a JSON object, with a
 // new id. typ becomes the object's first key; the payload must not have a "type"
 // of its own. The error is [ErrInvalid].
+//
+// To make publishing repeatable, set the entry's ID to one of your own, and take a
+// [*DuplicateError] whose Same is true for success.
 func NewEntry[T any](typ string, actor Actor, payload T) (Entry, error) {
 	event, err := NewEvent(typ, payload)
 	return Entry{ID: NewID(), Actor: actor, Event: event}, err

@@ -22,7 +22,8 @@ const (
 //
 // A lease is no fence: its holder may be slower than it thinks, so what is done
 // under it must be checked again in a transaction. The clocks of processes are
-// trusted to be about equal.
+// trusted to be about equal. For mutual exclusion with fencing tokens there is
+// package coordination.
 //
 // It blocks for one request. Errors: [ErrInvalid], [ErrNested], [ErrUnavailable],
 // [ErrClosed], the context's, [ErrOutcomeUnknown]: acquiring again is safe.

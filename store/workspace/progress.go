@@ -10,9 +10,11 @@ import (
 	"github.com/quorate/quorate/store/engine"
 )
 
-// Progress is how far a rule has come in a log.
+// Progress is how far a rule has come in a log. A rule is any consumer that keeps
+// its position in the transactions in which it reacts; its name is free.
 type Progress struct {
-	// Cursor is the position of the last event it has evaluated.
+	// Cursor is the position of the last event it has evaluated: what to give to
+	// [Tx.Read].
 	Cursor int64 `json:"cursor"`
 	// Generation grows whenever the rule starts over.
 	Generation int64 `json:"generation"`
@@ -73,13 +75,16 @@ func (t *Tx) Progress(ctx context.Context, rule string) (Progress, bool, error) 
 }
 
 // SaveProgress stores a rule's progress. The first time gives it its place in the
-// order of creation.
+// order of creation. A negative cursor is [ErrInvalid].
 func (t *Tx) SaveProgress(ctx context.Context, rule string, p Progress) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
 	if err := checkName("rule", rule); err != nil {
 		return err
+	}
+	if p.Cursor < 0 {
+		return &store.InvalidError{Field: "Progress.Cursor", Reason: "is negative"}
 	}
 	body, err := marshal(p)
 	if err != nil {

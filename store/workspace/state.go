@@ -13,6 +13,8 @@ import (
 // State is what a rule remembers about one scope, as JSON of the application's
 // own, whose bytes are kept.
 type State struct {
+	// ScopeKey is any text that is not empty; by convention the canonical JSON of an
+	// array of values, [] for a rule without scopes.
 	ScopeKey string
 	Value    json.RawMessage
 }

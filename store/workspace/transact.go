@@ -21,7 +21,10 @@ import (
 // fn use its Tx alone: calls of the store that write give [ErrNested] when they are
 // made with the context that fn got. What fn does must not wait for them either, nor
 // for reads of the store: on PostgreSQL a transaction holds one of the engine's
-// connections, and where all are held by such transactions, no read gets one.
+// connections, and where all are held by such transactions, no read gets one; on
+// SQLite nothing else on the same engine (a store.Store, package coordination, an
+// asynchronous log) can write until fn has returned, and waiting for it in fn takes
+// until its time limit.
 //
 // On an engine without interactive transactions (rqlite), fn runs on a snapshot,
 // and runs again when somebody else was faster. So fn must be fit to run several

@@ -260,8 +260,8 @@ func TestPoisonSurvivesAWriterThatNeverKnewOfIt(t *testing.T) {
 		}
 		_, err := f.rwlock(o).AcquireWrite(ctx)
 		f.is(err, context.Canceled)
+		synctest.Wait() // until it is given back
 		f.tap.lose = nil
-		synctest.Wait()
 		if w := f.write(f.rwlock(o)); !w.Poisoned() || w.Token() != 3 {
 			t.Errorf("poisoned %v, token %d", w.Poisoned(), w.Token())
 		}

@@ -54,7 +54,7 @@ func (s *Store) PrepareAppend(ref Ref, entries ...Entry) (*Append, error) {
 	if len(entries) > MaxEntries {
 		return nil, &store.InvalidError{Field: "entries", Reason: fmt.Sprintf("are %d, above the limit of %d", len(entries), MaxEntries)}
 	}
-	a := &Append{ref: ref, token: NewID(), records: make([]record, len(entries))}
+	a := &Append{ref: ref, token: newToken(), records: make([]record, len(entries))}
 	for i, e := range entries {
 		r, err := encode(e)
 		if err != nil {

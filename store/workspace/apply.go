@@ -117,7 +117,7 @@ func (r Ref) compare(other Ref) int {
 // statements adds a group's own statements.
 func (a *application) statements(stmts []engine.Statement, g *group) []engine.Statement {
 	clock := a.all[g.members[0]].clock
-	key := []engine.Value{engine.Text(g.ref.Tenant), engine.Text(g.ref.Workspace), engine.Text(NewID())}
+	key := []engine.Value{engine.Text(g.ref.Tenant), engine.Text(g.ref.Workspace), engine.Text(newToken())}
 	ids := make([]string, 0, g.entries)
 	for _, at := range g.members {
 		ids = a.all[at].appendIDs(ids)

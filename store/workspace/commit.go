@@ -30,7 +30,7 @@ func (t *Tx) dirty() bool {
 
 // commit builds what the transaction sends.
 func (t *Tx) commit() *commit {
-	c := &commit{ref: CommitRef{Ref: t.ref, Base: t.base.revision, Token: NewID()}}
+	c := &commit{ref: CommitRef{Ref: t.ref, Base: t.base.revision, Token: newToken()}}
 	move := sqlMove
 	if t.base.revision == 0 {
 		move = sqlFound

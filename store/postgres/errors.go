@@ -6,8 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -105,6 +108,7 @@ func unreachable(ctx context.Context, err error) *failure {
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
+	case broke(err): // also in the middle of proving who we are, when the server stops
 	case isTLS(err):
 		f.reason, f.again = engine.ErrInsecure, never
 	case errors.Is(err, errUnsuitable):
@@ -123,6 +127,13 @@ func unreachable(ctx context.Context, err error) *failure {
 		f.reason, f.again = engine.ErrUnauthorized, never
 	}
 	return f
+}
+
+// broke reports whether the other side went away or fell silent: then it has judged
+// nothing.
+func broke(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // isTLS reports whether a connection failed for reasons of trust.

@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -248,6 +251,29 @@ func TestWhatTheServerSaysToANewSessionIsClassified(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the password is in %v", name, err)
 		}
+	}
+}
+
+// A server that stops while we prove who we are has not refused us.
+func TestASessionThatIsCutShortIsTriedAgain(t *testing.T) {
+	for cause, want := range map[error]error{
+		io.ErrUnexpectedEOF:             engine.ErrUnavailable,
+		io.EOF:                          engine.ErrUnavailable,
+		syscall.ECONNRESET:              engine.ErrUnavailable,
+		os.ErrDeadlineExceeded:          engine.ErrUnavailable,
+		context.DeadlineExceeded:        engine.ErrUnavailable,
+		errors.New("nonce is not ours"): engine.ErrUnauthorized,
+	} {
+		f := unreachable(t.Context(), fmt.Errorf("failed SASL auth: %w", cause))
+		if f.reason != want || (f.again == patiently) != (want == engine.ErrUnavailable) {
+			t.Errorf("%v: reason %v, again %v, want %v", cause, f.reason, f.again, want)
+		}
+	}
+	if f := unreachable(t.Context(), fmt.Errorf("tls error: %w", io.EOF)); f.reason != engine.ErrUnavailable {
+		t.Errorf("a handshake that is cut short: %v", f.reason)
+	}
+	if f := unreachable(t.Context(), errors.New("server refused TLS connection")); f.reason != engine.ErrInsecure || f.again != never {
+		t.Errorf("a server without TLS: %v", f.reason)
 	}
 }
 

@@ -3,11 +3,11 @@ package store
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // Apply sends writes in one transaction and reports the verdict of each through
@@ -92,40 +92,13 @@ func (a *application) run(index []int) {
 		}
 		a.s.counters.unknown.Add(1)
 		if pause == nil {
-			pause = newPause()
+			pause = retry.Pauses()
 		}
-		if !sleep(a.ctx, pause.NextBackOff()) {
+		if !retry.Sleep(a.ctx, pause.NextBackOff()) {
 			a.unknown(index, err)
 			return
 		}
 		a.s.counters.resent.Add(1)
-	}
-}
-
-// newPause returns the pauses between sends of one request: each request has its
-// own, and it never gives up by itself.
-func newPause() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(20*time.Millisecond),
-		backoff.WithMaxInterval(time.Second),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0),
-	)
-}
-
-// sleep waits and returns true, or returns false as soon as ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

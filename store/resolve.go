@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // peeked is what a row says about the commits made to it.
@@ -95,7 +96,7 @@ func (a *application) judge(index []int, refusal error) {
 		}
 	}
 	if len(again) > 0 {
-		if !sleep(a.ctx, newPause().NextBackOff()) {
+		if !retry.Sleep(a.ctx, retry.Pauses().NextBackOff()) {
 			for _, at := range again {
 				row, there := rows[a.all[at].id]
 				if !there {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // schemaVersion grows when this library changes what it adds to the tables in a
@@ -147,7 +148,7 @@ const (
 func (s *Store) ensureSchema(ctx context.Context) error {
 	const passes = 8
 	created := false
-	pause := newPause()
+	pause := retry.Pauses()
 	for pass := 1; ; pass++ {
 		missing, version, err := s.missingObjects(ctx)
 		switch {
@@ -171,7 +172,7 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 		case err == nil:
 			s.log.Debug("quorate: schema created or completed", "engine", s.traits.Name, "objects", len(missing))
 		case pass == passes || !errors.As(err, &refused) && engine.OutcomeOf(err) == engine.NotApplied,
-			!sleep(ctx, pause.NextBackOff()):
+			!retry.Sleep(ctx, pause.NextBackOff()):
 			return fmt.Errorf("create schema: %w", err)
 		}
 	}
@@ -191,13 +192,13 @@ func (s *Store) recordVersion(ctx context.Context, version int64, created bool) 
 	if s.traits.Dialect == engine.PostgreSQL {
 		listOthers = sqlListOthersPostgres
 	}
-	pause := newPause()
+	pause := retry.Pauses()
 	for {
 		_, err := s.eng.Exec(ctx, []engine.Statement{{SQL: listOthers, Args: []engine.Value{engine.Int(unless)}}, {SQL: sqlSchemaRecord, Args: []engine.Value{engine.Int(schemaVersion)}}})
 		if err == nil {
 			return nil
 		}
-		if engine.OutcomeOf(err) == engine.NotApplied || !sleep(ctx, pause.NextBackOff()) {
+		if engine.OutcomeOf(err) == engine.NotApplied || !retry.Sleep(ctx, pause.NextBackOff()) {
 			return fmt.Errorf("record schema version: %w", err)
 		}
 	}

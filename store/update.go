@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // ErrSkip, returned by the function given to [Store.Update], ends the update
@@ -36,7 +37,7 @@ func (s *Store) Update(ctx context.Context, id string, fn func(*Commit) error) (
 
 // Update is the loop behind [Store.Update], for other faces of a store.
 func Update(ctx context.Context, s Updater, id string, fn func(*Commit) error) (Committed, error) {
-	pause := newPause()
+	pause := retry.Pauses()
 	for attempt := 1; ; attempt++ {
 		e, err := s.Load(ctx, id)
 		if err != nil {
@@ -52,11 +53,7 @@ func Update(ctx context.Context, s Updater, id string, fn func(*Commit) error) (
 		if err == nil || !errors.Is(err, ErrConflict) || attempt >= s.UpdateAttempts() {
 			return done, err
 		}
-		t := time.NewTimer(pause.NextBackOff())
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !retry.Sleep(ctx, pause.NextBackOff()) {
 			return Committed{}, fmt.Errorf("update execution %q: %w: %w", id, ctx.Err(), err)
 		}
 	}

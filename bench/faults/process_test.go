@@ -7,11 +7,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +22,7 @@ import (
 	"github.com/quorate/quorate/store"
 	"github.com/quorate/quorate/store/engine"
 	"github.com/quorate/quorate/store/sqlite"
+	"github.com/quorate/quorate/store/storetest/childprocess"
 )
 
 // childEnv makes the test binary a child process with the task it names.
@@ -218,50 +217,18 @@ func childCommit(ctx context.Context, s *actor.Store) error {
 	return nil
 }
 
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-}
+type process struct{ *childprocess.Process }
 
 // spawn starts a child process that the test ends.
 func spawn(t *testing.T, task string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+task)
-	p.cmd.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewScanner(stdout)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.in.Close()
-		_ = p.cmd.Wait()
-	})
-	return p
-}
-
-func (p *process) send(line string) { fmt.Fprintln(p.in, line) }
-
-func (p *process) receive() string {
-	if !p.out.Scan() {
-		return "error: the process ended"
-	}
-	return p.out.Text()
+	return &process{childprocess.Start(t, childEnv+"="+task)}
 }
 
 // numbers receives an answer of numbers.
 func (p *process) numbers(t *testing.T, into ...any) {
 	t.Helper()
-	answer := p.receive()
+	answer := p.Receive()
 	if _, err := fmt.Sscan(answer, into...); err != nil {
 		t.Fatalf("a process answered %q", answer)
 	}
@@ -284,7 +251,7 @@ func TestTwoProcessesClaim(t *testing.T) {
 	}
 	procs := []*process{spawn(t, "claim"), spawn(t, "claim")}
 	for _, p := range procs {
-		p.send(path)
+		p.Send(path)
 	}
 	wins, losses := 0, 0
 	for i, p := range procs {
@@ -308,7 +275,7 @@ func TestOutboxOfTwoProcesses(t *testing.T) {
 	w := openFile(t, path, nil)
 	procs := []*process{spawn(t, "emit"), spawn(t, "emit")}
 	for _, p := range procs {
-		p.send(path)
+		p.Send(path)
 	}
 	var all int
 	for range procs {
@@ -318,7 +285,7 @@ func TestOutboxOfTwoProcesses(t *testing.T) {
 	last := int64(0)
 	ended := make(chan string, len(procs))
 	for _, p := range procs {
-		go func() { ended <- p.receive() }()
+		go func() { ended <- p.Receive() }()
 	}
 	for running := len(procs); len(seen) < all; {
 		select {
@@ -358,11 +325,11 @@ func TestTwoProcessesContend(t *testing.T) {
 	}
 	procs := []*process{spawn(t, "contend"), spawn(t, "contend")}
 	for _, p := range procs {
-		p.send(path)
+		p.Send(path)
 	}
 	ended := make(chan string, len(procs))
 	for _, p := range procs {
-		go func() { ended <- p.receive() }()
+		go func() { ended <- p.Receive() }()
 	}
 	won := int64(0)
 	turn := time.NewTicker(time.Second)
@@ -399,11 +366,11 @@ func TestTwoProcessesWithAThousandCommitsEach(t *testing.T) {
 	w.create(t, ids("a", 3)...)
 	procs := []*process{spawn(t, "thousand"), spawn(t, "thousand")}
 	for _, p := range procs {
-		p.send(path)
+		p.Send(path)
 	}
 	won := int64(3)
 	for _, p := range procs {
-		n, answer := int64(0), p.receive()
+		n, answer := int64(0), p.Receive()
 		if _, err := fmt.Sscan(answer, &n); err != nil || n == 0 {
 			t.Errorf("a process answered %q", answer)
 		}
@@ -430,10 +397,10 @@ func TestManyProcessesOpen(t *testing.T) {
 			before = prepareFile(t, path, kind)
 		}
 		for _, p := range procs {
-			p.send(path)
+			p.Send(path)
 		}
 		for i, p := range procs {
-			answer := p.receive()
+			answer := p.Receive()
 			if kind == "newer" {
 				if !strings.Contains(answer, store.ErrSchema.Error()) || !strings.Contains(answer, "newer release") {
 					t.Errorf("%s, process %d: %s", kind, i, answer)
@@ -499,13 +466,13 @@ func TestKilledInTheMiddle(t *testing.T) {
 	total := 0
 	for round := range 6 {
 		p := spawn(t, "commit")
-		p.send(path)
-		if answer := p.receive(); answer != "open" {
+		p.Send(path)
+		if answer := p.Receive(); answer != "open" {
 			t.Fatal(answer)
 		}
-		kill := time.AfterFunc(rand.N(400*time.Millisecond), func() { _ = p.cmd.Process.Kill() })
-		for p.out.Scan() {
-			line := p.out.Text()
+		kill := time.AfterFunc(rand.N(400*time.Millisecond), func() { _ = p.Cmd.Process.Kill() })
+		for p.Out.Scan() {
+			line := p.Out.Text()
 			var id string
 			var version int64
 			if strings.HasPrefix(line, "error") {

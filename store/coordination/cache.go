@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // CacheOptions sets up a [Cache]. The zero value means the defaults.
@@ -216,7 +217,7 @@ func (c *Cache) invalidate(ctx context.Context, stmts []engine.Statement) error 
 		if !unclear {
 			return err
 		}
-		if !passing(err) || !pause(ctx, jittered(100*time.Millisecond, 0.5)) {
+		if !passing(err) || !retry.Sleep(ctx, jittered(100*time.Millisecond, 0.5)) {
 			return doubtful(err)
 		}
 	}

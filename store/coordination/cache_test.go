@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 func (f *fixture) cache(p *Provider, prefix string, o CacheOptions) *Cache {
@@ -253,7 +254,7 @@ func TestCO12_SweepNeverRemovesWhatIsRenewed(t *testing.T) {
 		swept := make(chan int)
 		go func() {
 			n := 0
-			for pause(ctx, time.Millisecond) {
+			for retry.Sleep(ctx, time.Millisecond) {
 				if err := f.p.sweepOnce(ctx); err != nil && ctx.Err() == nil {
 					f.Error(err)
 				}

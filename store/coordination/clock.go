@@ -1,7 +1,6 @@
 package coordination
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 
@@ -37,16 +36,4 @@ func micros(d time.Duration) int64 {
 // jittered returns d, changed at random by at most the share j of it.
 func jittered(d time.Duration, j float64) time.Duration {
 	return d + time.Duration((rand.Float64()*2-1)*j*float64(d))
-}
-
-// pause waits for d or until ctx ends, and reports whether d passed.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // errStored is the failure of reading what this package cannot have written.
@@ -263,7 +264,7 @@ func (e *Election) release(ctx context.Context, holder string, term int64) error
 			return &Error{op, e.name, &engine.Error{Op: "exec", Outcome: engine.Unknown, Err: errUntold}}
 		}
 		unclear = unclear || engine.OutcomeOf(err) != engine.NotApplied
-		if !passing(err) || !pause(ctx, jittered(e.opts.Retry/4, 0.5)) {
+		if !passing(err) || !retry.Sleep(ctx, jittered(e.opts.Retry/4, 0.5)) {
 			if unclear {
 				return doubtful(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // term is a leadership of this process.
@@ -141,7 +142,7 @@ func (e *Election) campaign(ctx, values context.Context) error {
 			return err
 		}
 		c.note(err)
-		if !pause(ctx, wait) {
+		if !retry.Sleep(ctx, wait) {
 			return context.Cause(ctx)
 		}
 	}

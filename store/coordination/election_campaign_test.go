@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // network is an engine behind a network: requests and answers take time, or get
@@ -46,12 +47,12 @@ func (n *network) travel(ctx context.Context, write bool, f func() ([]engine.Res
 			if write {
 				outcome = engine.Unknown
 			}
-			if !pause(ctx, d()) {
+			if !retry.Sleep(ctx, d()) {
 				return nil, &engine.Error{Op: "exec", Outcome: outcome, Err: ctx.Err()}
 			}
 			return res, nil
 		}
-		if d != nil && !pause(ctx, d()) {
+		if d != nil && !retry.Sleep(ctx, d()) {
 			if write {
 				outcome = engine.Unknown
 				go f() // it arrives all the same

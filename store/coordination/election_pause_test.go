@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // TestCO05_PausedLeader stops a leader for three leases, with a rival and without
@@ -21,21 +23,21 @@ func TestCO05_PausedLeader(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			c := spawn(t, "lead")
-			c.send(path)
-			c.receive()
-			c.send("lead")
-			if answer := c.receive(); answer != "1" {
+			c.Send(path)
+			c.Receive()
+			c.Send("lead")
+			if answer := c.Receive(); answer != "1" {
 				t.Fatal(answer)
 			}
 			signal := func(s os.Signal) {
 				t.Helper()
-				if err := c.cmd.Process.Signal(s); err != nil {
+				if err := c.Cmd.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
 			}
-			stopOutside(t, ctx, eng, c.cmd.Process)
+			stopOutside(t, ctx, eng, c.Cmd.Process)
 			defer signal(syscall.SIGCONT)
-			c.send("write") // ready to go when it is let go
+			c.Send("write") // ready to go when it is let go
 			stopped := time.Now()
 			e, err := p.Election("leader", leadOptions)
 			if err != nil {
@@ -71,16 +73,16 @@ func TestCO05_PausedLeader(t *testing.T) {
 					t.Fatal(accepted, err)
 				}
 			}
-			pause(ctx, time.Until(stopped.Add(3*leadOptions.Lease)))
+			retry.Sleep(ctx, time.Until(stopped.Add(3*leadOptions.Lease)))
 			signal(syscall.SIGCONT)
-			answer := c.receive()
+			answer := c.Receive()
 			if want := fmt.Sprint(!rival); !strings.HasPrefix(answer, want+" ") || !strings.Contains(answer, "lost") {
 				t.Errorf("accepted, cause: %q, want %s and lost", answer, want)
 			}
 			stop()
 			// It leads again, in a new term, without being started anew.
-			c.send("lead")
-			if term, answer := map[bool]string{true: "3", false: "2"}[rival], c.receive(); answer < term {
+			c.Send("lead")
+			if term, answer := map[bool]string{true: "3", false: "2"}[rival], c.Receive(); answer < term {
 				t.Errorf("leads again in term %s, want %s or greater", answer, term)
 			}
 		})

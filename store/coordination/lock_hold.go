@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // newToken returns a token that nobody else has: 130 random bits.
@@ -286,7 +287,7 @@ func (h *hold) vacate(ctx context.Context) error {
 		h.mu.Lock()
 		h.unclear = true
 		h.mu.Unlock()
-		if !pause(ctx, jittered(resendPause, 0.5)) {
+		if !retry.Sleep(ctx, jittered(resendPause, 0.5)) {
 			return err
 		}
 	}
@@ -327,7 +328,7 @@ func (h *hold) abandon(why leaving) {
 			if err == nil {
 				return
 			}
-			if engine.OutcomeOf(err) == engine.NotApplied || !pause(ctx, jittered(resendPause, 0.5)) {
+			if engine.OutcomeOf(err) == engine.NotApplied || !retry.Sleep(ctx, jittered(resendPause, 0.5)) {
 				h.p.log.Warn("giving back what is not used failed; its lease has to end", "kind", h.kind, "name", h.name, "error", err)
 				return
 			}

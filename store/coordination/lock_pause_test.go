@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // TestCO05_PausedHolder stops a holder, which is kept alive, for longer than its
@@ -20,21 +21,21 @@ func TestCO05_PausedHolder(t *testing.T) {
 		t.Run(fmt.Sprint("rival=", rival), func(t *testing.T) {
 			p, eng, path := opened(t)
 			c := spawn(t, "hold")
-			c.send(path)
-			if answer := c.receive(); answer != "1" {
+			c.Send(path)
+			if answer := c.Receive(); answer != "1" {
 				t.Fatal(answer)
 			}
 			signal := func(s os.Signal) {
 				t.Helper()
-				if err := c.cmd.Process.Signal(s); err != nil {
+				if err := c.Cmd.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			stopOutside(t, ctx, eng, c.cmd.Process)
+			stopOutside(t, ctx, eng, c.Cmd.Process)
 			defer signal(syscall.SIGCONT)
-			c.send("write") // ready to go when it is let go
+			c.Send("write") // ready to go when it is let go
 			l, err := p.Lock("leader", LockOptions{Retry: 10 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
@@ -55,11 +56,11 @@ func TestCO05_PausedHolder(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					live = row.live && pause(ctx, holdLease/10)
+					live = row.live && retry.Sleep(ctx, holdLease/10)
 				}
 			}
 			signal(syscall.SIGCONT)
-			if answer := c.receive(); answer != want {
+			if answer := c.Receive(); answer != want {
 				t.Errorf("written, valid, cause: %q, want %q", answer, want)
 			}
 			if rival {
@@ -68,8 +69,8 @@ func TestCO05_PausedHolder(t *testing.T) {
 				}
 			}
 			// It goes on with a new token, without being started anew.
-			c.send("again")
-			if token, answer := map[bool]string{true: "3", false: "2"}[rival], c.receive(); answer != token {
+			c.Send("again")
+			if token, answer := map[bool]string{true: "3", false: "2"}[rival], c.Receive(); answer != token {
 				t.Errorf("acquired again with token %q, want %s", answer, token)
 			}
 		})

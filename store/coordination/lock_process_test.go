@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/store/engine"
 	"github.com/quorate/quorate/store/sqlite"
+	"github.com/quorate/quorate/store/storetest/childprocess"
 )
 
 // childEnv makes the test binary a child process with the task it names.
@@ -175,44 +174,12 @@ func fencedWrite(ctx context.Context, eng engine.Engine, token int64) (bool, err
 	return res[0].RowsAffected == 1, nil
 }
 
-type process struct {
-	cmd *osexec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-}
+type process = childprocess.Process
 
 // spawn starts a child process that the test ends.
 func spawn(t *testing.T, task string) *process {
 	t.Helper()
-	p := &process{cmd: osexec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+task)
-	p.cmd.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewScanner(stdout)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.in.Close()
-		_ = p.cmd.Wait()
-	})
-	return p
-}
-
-func (p *process) send(line string) { fmt.Fprintln(p.in, line) }
-
-func (p *process) receive() string {
-	if !p.out.Scan() {
-		return "error: the process ended"
-	}
-	return p.out.Text()
+	return childprocess.Start(t, childEnv+"="+task)
 }
 
 // TestProcessesOpenANewFileTogether has four processes open a file that is not
@@ -230,10 +197,10 @@ func TestProcessesOpenANewFileTogether(t *testing.T) {
 	for round := range rounds {
 		path := filepath.Join(dir, fmt.Sprint(round, ".db"))
 		for _, p := range procs {
-			p.send(path)
+			p.Send(path)
 		}
 		for i, p := range procs {
-			if answer := p.receive(); answer != "ok" {
+			if answer := p.Receive(); answer != "ok" {
 				t.Fatalf("round %d, process %d: %s", round, i, answer)
 			}
 		}
@@ -288,13 +255,13 @@ func TestCO06_ContendersOfSeveralProcesses(t *testing.T) {
 	p, eng, path := opened(t)
 	procs := []*process{spawn(t, "contend"), spawn(t, "contend")}
 	for _, c := range procs {
-		c.send(path)
+		c.Send(path)
 	}
 	if err := contend(t.Context(), p, eng); err != nil {
 		t.Error(err)
 	}
 	for i, c := range procs {
-		if answer := c.receive(); answer != "ok" {
+		if answer := c.Receive(); answer != "ok" {
 			t.Errorf("process %d: %s", i, answer)
 		}
 	}

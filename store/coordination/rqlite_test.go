@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/client/rqlitetest"
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // onCluster runs a test in fake time on a cluster of rqlite. Each call of open
@@ -48,7 +49,7 @@ func trouble(ctx context.Context, c *rqlitetest.Cluster) {
 	} {
 		c.Inject(rqlitetest.Match{Kind: rqlitetest.KindExecute, Probability: 0.05}, a)
 	}
-	for pause(ctx, 10*time.Second) {
+	for retry.Sleep(ctx, 10*time.Second) {
 		c.LoseLeader(time.Second)
 	}
 }

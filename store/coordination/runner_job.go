@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // timetable says when a job is due.
@@ -74,7 +75,7 @@ func (j *job) loop(ctx context.Context, fail context.CancelCauseFunc) {
 		}
 		now := j.r.now().Round(0)
 		if now.Before(due) {
-			pause(ctx, min(due.Sub(now), maxNap))
+			retry.Sleep(ctx, min(due.Sub(now), maxNap))
 			continue
 		}
 		if now.Sub(due) > j.grace || !j.ticks.next(due).After(now) {
@@ -104,7 +105,7 @@ func (j *job) failed(ctx context.Context, err error, fail context.CancelCauseFun
 		fail(err)
 	default:
 		j.r.p.log.Warn("schedule: the database does not answer", "job", j.schedule.name, "error", err)
-		pause(ctx, jittered(500*time.Millisecond, 0.5))
+		retry.Sleep(ctx, jittered(500*time.Millisecond, 0.5))
 	}
 }
 

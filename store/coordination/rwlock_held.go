@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // ReadHeld is the handle of a read lock. Its methods are safe for concurrent use.
@@ -113,7 +114,7 @@ func (h *WriteHeld) downgrade(ctx context.Context) (sent time.Time, rows int64, 
 		} else if unknown == nil {
 			return sent, 0, err
 		}
-		if !pause(ctx, jittered(resendPause, 0.5)) {
+		if !retry.Sleep(ctx, jittered(resendPause, 0.5)) {
 			return sent, 0, unknown
 		}
 	}

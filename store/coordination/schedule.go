@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 var scheduleDDL = []string{
@@ -82,7 +83,7 @@ func (s *Schedule) Claim(ctx context.Context, due time.Time) (bool, error) {
 			return false, err
 		}
 		unclear = true
-		if !passing(err) || !pause(ctx, jittered(100*time.Millisecond, 0.5)) {
+		if !passing(err) || !retry.Sleep(ctx, jittered(100*time.Millisecond, 0.5)) {
 			return false, s.unknown(callers, op, err)
 		}
 	}

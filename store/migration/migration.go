@@ -17,6 +17,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // Errors of [Run], for errors.Is.
@@ -106,7 +107,7 @@ func Run(ctx context.Context, eng engine.Engine, component string, steps []Step)
 		} else if engine.OutcomeOf(err) == engine.NotApplied {
 			refusals = maxRefusals
 		}
-		if refusals >= maxRefusals || !sleep(ctx, pause.NextBackOff()) {
+		if refusals >= maxRefusals || !retry.Sleep(ctx, pause.NextBackOff()) {
 			return fmt.Errorf("migrate %s to version %d: %w", component, steps[at].Version, err)
 		}
 	}
@@ -159,19 +160,4 @@ func apply(ctx context.Context, eng engine.Engine, component string, s Step) err
 func isRefusal(err error) bool {
 	var refused *engine.StatementError
 	return errors.As(err, &refused)
-}
-
-// sleep waits and returns true, or returns false as soon as ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

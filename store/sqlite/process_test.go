@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/storetest/childprocess"
 )
 
 func yield() { runtime.Gosched() }
@@ -128,44 +127,12 @@ func childCommit(path string) error {
 	return nil
 }
 
-type process struct {
-	cmd *osexec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-}
+type process = childprocess.Process
 
 // spawn starts a child process that the test ends.
 func spawn(t *testing.T, task string) *process {
 	t.Helper()
-	p := &process{cmd: osexec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+task)
-	p.cmd.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewScanner(stdout)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.in.Close()
-		_ = p.cmd.Wait()
-	})
-	return p
-}
-
-func (p *process) send(line string) { fmt.Fprintln(p.in, line) }
-
-func (p *process) receive() string {
-	if !p.out.Scan() {
-		return "error: the process ended"
-	}
-	return p.out.Text()
+	return childprocess.Start(t, childEnv+"="+task)
 }
 
 // TestTwoProcesses has two processes and this one count one row up.
@@ -175,11 +142,11 @@ func TestTwoProcesses(t *testing.T) {
 	exec(t, e, put("counter", 0))
 	procs := []*process{spawn(t, "increment"), spawn(t, "increment")}
 	for _, p := range procs {
-		p.send(path)
+		p.Send(path)
 	}
 	total := 0
 	for i, p := range procs {
-		answer := p.receive()
+		answer := p.Receive()
 		wins, losses, _ := strings.Cut(answer, " ")
 		n, err := strconv.Atoi(wins)
 		if err != nil {
@@ -208,10 +175,10 @@ func TestManyProcessesOpen(t *testing.T) {
 	for round := range 2 {
 		path := filepath.Join(dir, fmt.Sprint(round/2, ".db"))
 		for _, p := range procs {
-			p.send(path)
+			p.Send(path)
 		}
 		for i, p := range procs {
-			answer := p.receive()
+			answer := p.Receive()
 			if round%2 == 1 && strings.Contains(answer, "UNIQUE constraint failed") {
 				continue // its row of the round before
 			}
@@ -236,14 +203,14 @@ func TestKill(t *testing.T) {
 	acked := 0
 	for round := range 4 {
 		p := spawn(t, "commit")
-		p.send(path)
-		if answer := p.receive(); answer != "open" {
+		p.Send(path)
+		if answer := p.Receive(); answer != "open" {
 			t.Fatal(answer)
 		}
-		timer := time.AfterFunc(rand.N(150*time.Millisecond), func() { _ = p.cmd.Process.Kill() })
+		timer := time.AfterFunc(rand.N(150*time.Millisecond), func() { _ = p.Cmd.Process.Kill() })
 		var keys []string
-		for p.out.Scan() {
-			if k := p.out.Text(); strings.HasPrefix(k, "error") {
+		for p.Out.Scan() {
+			if k := p.Out.Text(); strings.HasPrefix(k, "error") {
 				t.Error(k)
 			} else if strings.Count(k, "-") == 2 {
 				keys = append(keys, k)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // maxAppendRows is how many events one statement carries at most, where several
@@ -192,7 +193,7 @@ func (a *application) send(groups []*group) {
 	}
 	slices.Sort(index)
 	stmts := a.batch(groups)
-	pause := newPause()
+	pause := retry.Pauses()
 	for {
 		results, err := a.s.eng.Exec(a.ctx, stmts)
 		if err == nil && len(results) != len(stmts) {
@@ -225,7 +226,7 @@ func (a *application) send(groups []*group) {
 				a.all[at].uncertain = true
 			}
 		}
-		if !sleep(a.ctx, pause.NextBackOff()) {
+		if !retry.Sleep(a.ctx, pause.NextBackOff()) {
 			a.unknown(index, err)
 			return
 		}

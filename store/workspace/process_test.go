@@ -6,16 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/store/sqlite"
+	"github.com/quorate/quorate/store/storetest/childprocess"
 	"github.com/quorate/quorate/store/workspace"
 )
 
@@ -153,54 +152,25 @@ func childConsume(ctx context.Context, s *workspace.Store) error {
 	return nil
 }
 
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
-}
-
-// spawn starts a child process that the test ends.
+// spawn starts a child process that the test kills at its end.
 func spawn(t *testing.T, task, path string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+task)
-	p.cmd.Stderr = os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewScanner(stdout)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.in.Close()
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	})
-	fmt.Fprintln(p.in, path)
+	p := &process{childprocess.Start(t, childEnv+"="+task)}
+	t.Cleanup(func() { _ = p.Cmd.Process.Kill() })
+	p.Send(path)
 	return p
 }
 
-func (p *process) receive() string {
-	if !p.out.Scan() {
-		return "error: the process ended"
-	}
-	return p.out.Text()
-}
+type process struct{ *childprocess.Process }
 
 // killSoon kills the process at a random moment and returns what it printed, the
 // last line, which may have been cut, left out.
 func (p *process) killSoon(t *testing.T) []string {
-	timer := time.AfterFunc(20*time.Millisecond+rand.N(150*time.Millisecond), func() { _ = p.cmd.Process.Kill() })
+	timer := time.AfterFunc(20*time.Millisecond+rand.N(150*time.Millisecond), func() { _ = p.Cmd.Process.Kill() })
 	defer timer.Stop()
 	var lines []string
-	for p.out.Scan() {
-		if line := p.out.Text(); strings.HasPrefix(line, "error") {
+	for p.Out.Scan() {
+		if line := p.Out.Text(); strings.HasPrefix(line, "error") {
 			t.Error(line)
 		} else {
 			lines = append(lines, line)
@@ -218,7 +188,7 @@ func TestTwoProcessesAreSerial(t *testing.T) {
 	s := openStore(t, openEngine(t, path))
 	procs := []*process{spawn(t, "count", path), spawn(t, "count", path)}
 	for _, p := range procs {
-		if answer := p.receive(); answer != "done" {
+		if answer := p.Receive(); answer != "done" {
 			t.Fatal(answer)
 		}
 	}
@@ -255,7 +225,7 @@ func TestEL02_FailedAppendsLeaveNoHoles(t *testing.T) {
 	acked := make(map[string]bool)
 	for range 4 {
 		p := spawn(t, "append", path)
-		if answer := p.receive(); answer != "open" {
+		if answer := p.Receive(); answer != "open" {
 			t.Fatal(answer)
 		}
 		for _, id := range p.killSoon(t) {
@@ -300,7 +270,7 @@ func TestEL04_CursorIsNeverAheadOfWhatWasHandled(t *testing.T) {
 	last := int64(0)
 	for round := 0; last < n; round++ {
 		p := spawn(t, "consume", path)
-		if answer := p.receive(); answer != "open" {
+		if answer := p.Receive(); answer != "open" {
 			t.Fatal(answer)
 		}
 		p.killSoon(t)
@@ -337,11 +307,11 @@ func TestEL05_SameEventFromTwoProcessesIsStoredOnce(t *testing.T) {
 		appendTo(t, s, ref, "e0")
 	}()
 	a, b := spawn(t, "same", path), spawn(t, "same", path)
-	answers := a.receive() + ", " + b.receive()
+	answers := a.Receive() + ", " + b.Receive()
 	if answers != "appended at 2, there at 2" && answers != "there at 2, appended at 2" {
 		t.Error(answers)
 	}
-	if answer := spawn(t, "same", path).receive(); answer != "there at 2" {
+	if answer := spawn(t, "same", path).Receive(); answer != "there at 2" {
 		t.Error("after a restart:", answer)
 	}
 	s := openStore(t, openEngine(t, path))

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/quorate/quorate/store"
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // CommitRef identifies one commit of a transaction: it is what a caller keeps in
@@ -82,42 +80,5 @@ func joined(ctx context.Context, errs ...error) error {
 	if errors.Is(err, context.Cause(ctx)) && errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return errors.Join(whyEnded(ctx), err)
-}
-
-// whyEnded returns the error of a context that has ended, which matches both its Err
-// and its Cause.
-func whyEnded(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// newPause returns the pauses between sends of one request: each request has its
-// own, and it never gives up by itself.
-func newPause() *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(20*time.Millisecond),
-		backoff.WithMaxInterval(time.Second),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0),
-	)
-}
-
-// sleep waits and returns true, or returns false as soon as ctx ends.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return errors.Join(retry.Ended(ctx), err)
 }

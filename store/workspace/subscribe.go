@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/store"
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // pageSize is how many events a subscription reads at once.
@@ -70,7 +71,7 @@ func (s *Store) follow(ctx context.Context, ref Ref, cursor int64, yield func(En
 		}
 		if s.known(l) > cursor {
 			// A node that lags, or a failure: the head is ahead of what can be read.
-			sleep(ctx, s.moment())
+			retry.Sleep(ctx, s.moment())
 			continue
 		}
 		if err := s.wait(ctx, l, cursor); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/store"
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // Transact runs fn in a transaction on one workspace: nothing that fn has read
@@ -116,7 +117,7 @@ func wrap(ref Ref, err error) error { return fmt.Errorf("transact on workspace %
 func (s *Store) settle(ctx context.Context, c *commit, lost error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errLimit)
 	defer cancel()
-	pause := newPause()
+	pause := retry.Pauses()
 	for {
 		v, err := s.settleOnce(ctx, c)
 		switch {
@@ -125,7 +126,7 @@ func (s *Store) settle(ctx context.Context, c *commit, lost error) error {
 			return nil
 		case err == nil && (v == store.ResolutionOpen || v == store.ResolutionLost):
 			return &engine.Error{Op: "commit", Outcome: engine.NotApplied, Reason: engine.ErrUnavailable, Err: cause{lost}}
-		case err == nil || !sleep(ctx, pause.NextBackOff()):
+		case err == nil || !retry.Sleep(ctx, pause.NextBackOff()):
 			return c.unknown(joined(ctx, lost, err))
 		}
 	}
@@ -160,8 +161,8 @@ func (s *Store) optimistic(ctx context.Context, ref Ref, fn func(context.Context
 			s.counters.conflicts.Add(1)
 			return &ConflictError{Ref: ref, Attempts: attempt}
 		}
-		if !sleep(ctx, breath(attempt)) {
-			return wrap(ref, &engine.Error{Op: "transact", Outcome: engine.NotApplied, Err: whyEnded(ctx)})
+		if !retry.Sleep(ctx, breath(attempt)) {
+			return wrap(ref, &engine.Error{Op: "transact", Outcome: engine.NotApplied, Err: retry.Ended(ctx)})
 		}
 	}
 }
@@ -234,7 +235,7 @@ func (s *Store) land(ctx context.Context, c *commit) (won bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errLimit)
 	defer cancel()
 	uncertain := false
-	pause := newPause()
+	pause := retry.Pauses()
 	for {
 		results, err := s.eng.Exec(ctx, c.stmts)
 		if err == nil && len(results) != len(c.stmts) {
@@ -262,7 +263,7 @@ func (s *Store) land(ctx context.Context, c *commit) (won bool, err error) {
 		case asked == nil && v == store.ResolutionUnclear, refused(err), errors.Is(asked, ErrClosed):
 			return false, c.unknown(joined(ctx, err, asked))
 		}
-		if !sleep(ctx, pause.NextBackOff()) {
+		if !retry.Sleep(ctx, pause.NextBackOff()) {
 			return false, c.unknown(joined(ctx, err, asked))
 		}
 	}

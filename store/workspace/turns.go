@@ -3,6 +3,8 @@ package workspace
 import (
 	"context"
 	"sync"
+
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // turns lets one transaction at a time of this process work on a workspace, in
@@ -21,7 +23,7 @@ type line struct {
 // take waits for its turn, under ctx. The caller must call next when it is done.
 func (t *turns) take(ctx context.Context, ref Ref) (next func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, whyEnded(ctx)
+		return nil, retry.Ended(ctx)
 	}
 	next = func() { t.next(ref) }
 	t.mu.Lock()
@@ -47,13 +49,13 @@ func (t *turns) take(ctx context.Context, ref Ref) (next func(), err error) {
 		if w == turn {
 			l.waiting = append(l.waiting[:i:i], l.waiting[i+1:]...)
 			t.mu.Unlock()
-			return nil, whyEnded(ctx)
+			return nil, retry.Ended(ctx)
 		}
 	}
 	t.mu.Unlock()
 	// The turn came at the same moment: pass it on.
 	t.next(ref)
-	return nil, whyEnded(ctx)
+	return nil, retry.Ended(ctx)
 }
 
 func (t *turns) next(ref Ref) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // watch knows how far the logs are that somebody subscribes to, and wakes those who
@@ -115,7 +116,7 @@ func (s *Store) wait(ctx context.Context, l *watched, cursor int64) error {
 // ended is why a subscription has to end, or nil.
 func (s *Store) ended(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return whyEnded(ctx)
+		return retry.Ended(ctx)
 	}
 	if s.closing.Err() != nil {
 		return &engine.Error{Op: "subscribe", Outcome: engine.NotApplied, Reason: ErrClosed}
@@ -160,7 +161,7 @@ func (s *Store) pollHeads() {
 			return
 		case s.notify != nil:
 			// The notification is used up: nobody would repeat it.
-			sleep(s.closing, s.moment())
+			retry.Sleep(s.closing, s.moment())
 			s.kick()
 		}
 	}
@@ -170,7 +171,7 @@ func (s *Store) pollHeads() {
 // somebody notifies, so that many notifications are one poll.
 func (s *Store) rest() {
 	least := min(s.poll/50, 50*time.Millisecond)
-	sleep(s.closing, least)
+	retry.Sleep(s.closing, least)
 	t := time.NewTimer(s.poll - least)
 	defer t.Stop()
 	select {
@@ -196,7 +197,7 @@ func (s *Store) listen(ctx context.Context) {
 		if time.Since(began) > pause {
 			pause = least
 		}
-		if !sleep(ctx, pause) {
+		if !retry.Sleep(ctx, pause) {
 			return
 		}
 		pause = max(least, min(2*pause, time.Minute))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/store/engine"
+	"github.com/quorate/quorate/store/internal/retry"
 )
 
 // write sends one statement that does no harm when it is applied twice, again until
@@ -17,7 +18,7 @@ func (s *Store) write(ctx context.Context, what string, ref Ref, stmt engine.Sta
 	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, errLimit)
 	defer cancel()
 	uncertain := false
-	pause := newPause()
+	pause := retry.Pauses()
 	for {
 		results, err := s.eng.Exec(ctx, []engine.Statement{stmt})
 		if err == nil && len(results) != 1 {
@@ -34,7 +35,7 @@ func (s *Store) write(ctx context.Context, what string, ref Ref, stmt engine.Sta
 			s.counters.unknown.Add(1)
 			uncertain = true
 		}
-		if refused(err) || errors.Is(err, ErrClosed) || !sleep(ctx, pause.NextBackOff()) {
+		if refused(err) || errors.Is(err, ErrClosed) || !retry.Sleep(ctx, pause.NextBackOff()) {
 			return 0, &UnknownError{Ref: ref, Err: joined(ctx, err)}
 		}
 	}

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 func TestShortRun(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("processes cannot be stopped here")
+		t.Skip("processes cannot be stopped on this system: run this on a Unix")
 	}
 	for _, mode := range []string{"-no-shared-clock=false", "-no-shared-clock"} {
 		var out strings.Builder

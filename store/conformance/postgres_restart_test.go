@@ -25,7 +25,7 @@ func privatePostgres(t *testing.T) (url string, restart func(mode string) error)
 	t.Helper()
 	const script = "../../.ci/postgres"
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash, which ", script, " needs to start a server")
+		t.Skip("no bash, which ", script, " needs to start a server: install bash to run this")
 	}
 	run := func(env []string, args ...string) (string, error) {
 		cmd := exec.Command("bash", append([]string{script}, args...)...)

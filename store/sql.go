@@ -197,7 +197,7 @@ var (
 	// Assigning to an indexed column costs even if nothing changes, so status and
 	// definition are assigned only where they may have changed. In PostgreSQL it
 	// costs nothing, and one statement for all keeps the rows in one order: see
-	// batch.sorted.
+	// batch.addSorted.
 	sqlRedefine = newVerdict("id,at,data,token,status,definition",
 		`UPDATE executions SET definition_id=w.definition,data=w.data,version=executions.version+1,commit_token=w.token,quorate_status=w.status,quorate_listed=executions.version+1 FROM w WHERE `+isBase,
 		`UPDATE executions SET definition_id=?6,data=?3,version=version+1,commit_token=?4,quorate_status=?5,quorate_listed=version+1 WHERE `+isBaseSingle).

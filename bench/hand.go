@@ -15,6 +15,7 @@ import (
 type handwritten struct {
 	env       *environment
 	ids       []string
+	order     []int // positions in ids, at random
 	docs      []document
 	versions  []int64
 	processed []int64
@@ -24,7 +25,7 @@ type handwritten struct {
 func newHandwritten(env *environment) *handwritten {
 	n := env.data.ids
 	h := &handwritten{
-		env: env, ids: env.data.newIDs(),
+		env: env, ids: env.data.newIDs(), order: env.data.rng.Perm(n),
 		docs: make([]document, n), versions: make([]int64, n), processed: make([]int64, n), traced: make([]int64, n),
 	}
 	for i, id := range h.ids {
@@ -63,13 +64,11 @@ type hand struct {
 
 func (h *handwritten) hand(caller, callers int) *hand {
 	w := &hand{handwritten: h, events: h.env.data.newEventIDs()}
-	// In random order: callers of a store do not happen to work on neighbouring
-	// rows, several of which share a page of the database, either.
+	// At random: the callers of a store whose commits meet in a batch do not happen
+	// to work on neighbouring rows, several of which share a page of the database,
+	// either.
 	lo, hi := share(len(h.ids), caller, callers)
-	w.order = h.env.data.rng.Perm(hi - lo)
-	for i := range w.order {
-		w.order[i] += lo
-	}
+	w.order = h.order[lo:hi]
 	e := store.Event{ID: "@", Kind: "charge", CreatedTime: eventTime, Data: h.env.data.eventData}
 	raw, err := e.MarshalJSON()
 	if err != nil {

@@ -14,7 +14,9 @@ type batch struct {
 	spawns, traces, trims                 rows
 	deleted, appended, trimmed            rows
 	ackedOutbox, ackedSpawns              rows
-	interleaved                           bool  // with other transactions: see interleave.go
+	interleaved                           bool // with other transactions: see interleave.go
+	sifted                                bool // see sift.go
+	lost                                  decisions
 	locked, traceLocks                    rows  // if so
 	commits                               []int // positions of the commits in writes
 	creates, updates, redefines           decisions
@@ -29,7 +31,7 @@ type decisions struct {
 // newBatch builds the transaction. No two of the writes may be for the same
 // execution.
 func (s *Store) newBatch(writes []*Write) *batch {
-	b := &batch{writes: writes}
+	b := &batch{writes: writes, sifted: worthSifting(writes, &s.traits)}
 	for _, r := range []struct {
 		r *rows
 		t *template
@@ -38,9 +40,11 @@ func (s *Store) newBatch(writes []*Write) *batch {
 		{&b.spawns, sqlSpawn}, {&b.traces, sqlTrace}, {&b.trims, sqlTrim},
 		{&b.deleted, sqlDeleteTimer}, {&b.appended, sqlAppendTrace}, {&b.trimmed, sqlTrimAppended},
 		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn}, {&b.locked, sqlLock}, {&b.traceLocks, sqlLockTrace},
-		{&b.creates.rows, sqlCreate}, {&b.updates.rows, sqlUpdate}, {&b.redefines.rows, sqlRedefine},
+		{&b.lost.rows, sqlLost}, {&b.creates.rows, sqlCreate}, {&b.updates.rows, sqlUpdate}, {&b.redefines.rows, sqlRedefine},
 	} {
-		r.r.t = r.t
+		if r.r.t = r.t; b.sifted && r.t.sifted != nil {
+			r.r.t = r.t.sifted
+		}
 	}
 	b.commits = make([]int, 0, len(writes))
 	b.interleaved = s.traits.Dialect == engine.PostgreSQL
@@ -78,6 +82,11 @@ func (r *rows) addSeqs(seqs []int64) {
 	}
 }
 
+// add adds a row, whose values come in two parts.
+func (r *rows) add(first []engine.Value, rest ...engine.Value) {
+	r.args = append(append(r.args, first...), rest...)
+}
+
 func (b *batch) addCommit(w *Write, keep int64) {
 	c := w.commit
 	token, known := c.baseToken.Text()
@@ -85,67 +94,78 @@ func (b *batch) addCommit(w *Write, keep int64) {
 	if b.interleaved {
 		at = engine.Text(w.token) // see guardPostgres
 	}
+	guarded := []engine.Value{id, at} // what every row begins with
+	if b.sifted {
+		b.lost.grow(len(b.writes)).add(guarded)
+		b.lost.commits = append(b.lost.commits, len(b.commits))
+		guarded = guarded[:1]
+	}
 	for i := range c.emits {
-		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())), id, at, c.emits[i].target, engine.Text(c.emits[i].event))
+		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())))
+		b.outbox.add(guarded, c.emits[i].target, engine.Text(c.emits[i].event))
 	}
 	if c.processed != "" {
-		b.processed.args = append(b.processed.args, id, at, engine.Text(c.processed))
+		b.processed.add(guarded, engine.Text(c.processed))
 	}
 	for _, path := range c.cancels {
-		b.cancels.args = append(b.cancels.args, id, at, engine.Text(path))
+		b.cancels.add(guarded, engine.Text(path))
 	}
 	for _, t := range c.timers {
-		b.schedules.args = append(b.schedules.args, id, at, engine.Text(t.path), engine.Float(t.fireAt))
+		b.schedules.add(guarded, engine.Text(t.path), engine.Float(t.fireAt))
 	}
 	for i := range c.children {
 		sp := &c.children[i]
-		b.spawns.args = append(b.spawns.args, engine.Int(int64(b.spawns.len())), id, at,
-			engine.Text(sp.child), engine.Text(sp.rootPath), engine.Text(sp.context))
+		b.spawns.args = append(b.spawns.args, engine.Int(int64(b.spawns.len())))
+		b.spawns.add(guarded, engine.Text(sp.child), engine.Text(sp.rootPath), engine.Text(sp.context))
 	}
 	if c.trace != "" {
-		b.traces.args = append(b.traces.args, id, at, engine.Text(c.trace))
+		b.traces.add(guarded, engine.Text(c.trace))
 		if keep > 0 {
-			b.trims.args = append(b.trims.args, id, at, engine.Int(keep))
+			b.trims.add(guarded, engine.Int(keep))
 		}
 	}
 	if !b.interleaved {
-		b.addDecision(len(b.commits), w, at)
+		b.addDecision(len(b.commits), w, guarded)
 	}
 }
 
 // addDecision adds the row of the execution itself, for the commit at a position
-// of b.commits. The row is expected to be at base.
-func (b *batch) addDecision(position int, w *Write, base engine.Value) {
+// of b.commits, whose row begins with guarded.
+func (b *batch) addDecision(position int, w *Write, guarded []engine.Value) {
 	c := w.commit
-	id, data, own, status := engine.Text(w.id), engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.state.Status))
+	data, own, status := engine.Text(c.data), engine.Text(w.token), engine.Text(string(c.state.Status))
 	var d *decisions
 	switch {
 	case c.base == 0:
 		d = &b.creates
-		d.args = append(d.grow(len(b.writes)), id, engine.Text(c.state.DefinitionID), data, own, status)
+		d.grow(len(b.writes)).add(guarded[:1], engine.Text(c.state.DefinitionID), data, own, status)
 	case w.sameIndexes && !b.interleaved:
 		d = &b.updates
-		d.args = append(d.grow(len(b.writes)), id, base, data, own)
+		d.grow(len(b.writes)).add(guarded, data, own)
 	default:
 		d = &b.redefines
-		d.args = append(d.args, id, base, data, own, status, engine.Text(c.state.DefinitionID))
+		d.add(guarded, data, own, status, engine.Text(c.state.DefinitionID))
 	}
 	d.commits = append(d.commits, position)
 }
 
 // grow returns the rows with room for n of them.
-func (d *decisions) grow(n int) []engine.Value {
+func (d *decisions) grow(n int) *decisions {
 	if d.args == nil {
 		d.args = make([]engine.Value, 0, n*d.t.cols)
 		d.commits = make([]int, 0, n)
 	}
-	return d.args
+	return d
 }
 
 // emit cuts the rows into statements. The guarded writes come before
 // the executions: see guard.
 func (b *batch) emit(traits *engine.Traits) {
+	if b.sifted {
+		b.stmts = append(b.stmts, engine.Statement{SQL: sqlForgetLost})
+	}
 	for _, r := range []*rows{
+		&b.lost.rows,
 		&b.ackedOutbox, &b.ackedSpawns, &b.deleted, &b.appended, &b.trimmed,
 		&b.outbox, &b.processed, &b.cancels, &b.schedules, &b.spawns, &b.traces, &b.trims,
 		&b.creates.rows, &b.updates.rows, &b.redefines.rows,
@@ -159,6 +179,9 @@ func (b *batch) emit(traits *engine.Traits) {
 // winners reads the verdict of each commit out of the results: won[i] is about
 // commits[i]. It returns false if the results do not tell.
 func (b *batch) winners(results []engine.Result) (won []bool, ok bool) {
+	if b.sifted {
+		return b.siftedWinners(results)
+	}
 	won = make([]bool, len(b.commits))
 	for _, d := range []*decisions{&b.creates, &b.updates, &b.redefines} {
 		if !b.decide(d, results, won) {

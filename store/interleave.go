@@ -42,7 +42,7 @@ func (b *batch) addSorted() {
 		if n, ok := base.Int(); ok {
 			base = engine.Text(strconv.FormatInt(n, 10)) // a column has one type
 		}
-		b.addDecision(i, w, base)
+		b.addDecision(i, w, []engine.Value{engine.Text(w.id), base})
 	}
 }
 

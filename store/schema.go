@@ -58,6 +58,7 @@ var schema = []object{
 	{"quorate_list_inserted", `CREATE TRIGGER IF NOT EXISTS quorate_list_inserted AFTER INSERT` + listTrigger},
 	{"quorate_list_updated", `CREATE TRIGGER IF NOT EXISTS quorate_list_updated AFTER UPDATE` + listTrigger},
 	{"quorate_timers_due", `CREATE INDEX IF NOT EXISTS quorate_timers_due ON timers(fire_at,execution_id,path)`},
+	{"quorate_lost", `CREATE TABLE IF NOT EXISTS quorate_lost(id TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID`},
 }
 
 // PostgreSQL's differ in what has to do with JSON: it has a function that reads a

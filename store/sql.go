@@ -17,6 +17,8 @@ type template struct {
 	cols  int
 	row   string
 	forms [2]form // by dialect
+
+	sifted *template // for batches that test the guard once: see sift.go
 }
 
 // form is a template in one dialect.
@@ -30,7 +32,7 @@ type form struct {
 
 func newTemplate(columns, body string) *template {
 	cols := strings.Count(columns, ",") + 1
-	return &template{
+	t := &template{
 		cols: cols,
 		row:  "(?" + strings.Repeat(",?", cols-1) + ")",
 		forms: [2]form{
@@ -38,6 +40,10 @@ func newTemplate(columns, body string) *template {
 			engine.PostgreSQL: newForm(columns, strings.ReplaceAll(body, guard, guardPostgres), guardPostgres),
 		},
 	}
+	if strings.Contains(body, guard) {
+		t.sifted = sifted(columns, body)
+	}
+	return t
 }
 
 func newForm(columns, body, guard string) form {
@@ -46,8 +52,10 @@ func newForm(columns, body, guard string) form {
 
 // newVerdict is newTemplate for a statement that decides about commits. For one
 // row the verdict is the count of rows affected, for several the ids returned.
+// In a sifted batch it is known before.
 func newVerdict(columns, body, single string) *template {
 	t := newTemplate(columns, body+" RETURNING id") // the space matters: rqlite looks for it
+	t.sifted = sifted(columns, body)
 	f := &t.forms[engine.SQLite]
 	f.single, f.returning = single, true
 	return t

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,13 +11,20 @@ import (
 )
 
 var allTemplates = map[string]*template{
+	"lost":   sqlLost,
 	"outbox": sqlOutbox, "processed": sqlProcessed, "cancel": sqlCancel, "schedule": sqlSchedule, "spawn": sqlSpawn, "trace": sqlTrace, "trim": sqlTrim,
 	"create": sqlCreate, "update": sqlUpdate, "redefine": sqlRedefine, "delete timer": sqlDeleteTimer, "append trace": sqlAppendTrace, "trim appended": sqlTrimAppended,
 	"ack outbox": sqlAckOutbox, "ack spawn": sqlAckSpawn, "peek": sqlPeek, "load": sqlLoad, "load for event": sqlLoadForEvent, "is processed": sqlIsProcessed,
 }
 
 func TestTemplatesBindEveryColumnOfEveryRow(t *testing.T) {
+	all := maps.Clone(allTemplates)
 	for name, tmpl := range allTemplates {
+		if tmpl.sifted != nil {
+			all["sifted "+name] = tmpl.sifted
+		}
+	}
+	for name, tmpl := range all {
 		for i := range tmpl.cols {
 			if n := strconv.Itoa(i + 1); !strings.Contains(tmpl.forms[engine.SQLite].single+" ", "?"+n) {
 				t.Errorf("%s: the statement for one row lacks ?%s: %s", name, n, tmpl.forms[engine.SQLite].single)
@@ -96,9 +104,10 @@ func TestRowsAreCutByTheEnginesLimits(t *testing.T) {
 	}
 }
 
-// The guarded writes come before the executions, which change what they test.
-func TestExecutionsComeLast(t *testing.T) {
-	s := fakeStore(&fakeEngine{traits: fakeTraits})
+// fullCommits prepares commits with side writes of every kind: two that create,
+// two that update, two that change the definition.
+func fullCommits(t *testing.T, s *Store) []*Write {
+	t.Helper()
 	trace := Object{}
 	var writes []*Write
 	for _, base := range []string{"create", "create", "update", "update", "redefine", "redefine"} {
@@ -117,18 +126,123 @@ func TestExecutionsComeLast(t *testing.T) {
 		}
 		writes = append(writes, w)
 	}
+	return writes
+}
+
+// What is guarded comes before the executions, which change what the guard tests.
+func TestExecutionsComeLast(t *testing.T) {
+	decisions := []string{"INSERT INTO executions", "UPDATE executions SET data", "UPDATE executions SET definition_id"}
+	t.Run("sifted", func(t *testing.T) {
+		s := fakeStore(&fakeEngine{traits: fakeTraits})
+		b := s.newBatch(fullCommits(t, s))
+		if len(b.stmts) != 12 {
+			t.Fatalf("%d statements for full commits, want two that sift, one for each table, the trim, and three for the executions", len(b.stmts))
+		}
+		if st := b.stmts[0]; st.SQL != sqlForgetLost {
+			t.Errorf("first statement: %s", st.SQL)
+		}
+		if st := b.stmts[1]; !strings.Contains(st.SQL, guard) || !st.Returning || len(st.Args) != 2*6 {
+			t.Errorf("second statement, of %d arguments: %s", len(st.Args), st.SQL)
+		}
+		for i, st := range b.stmts[2:] {
+			if !strings.Contains(st.SQL, isNotLost) || strings.Contains(st.SQL, guard) || strings.Contains(st.SQL, "w.at") || st.Returning {
+				t.Errorf("statement %d is not for a sifted batch: %s", 2+i, st.SQL)
+			}
+		}
+		for i, want := range decisions {
+			if st := b.stmts[9+i]; !strings.Contains(st.SQL, want) {
+				t.Errorf("statement %d: %s", 9+i, st.SQL)
+			}
+		}
+	})
+	t.Run("each row for itself", func(t *testing.T) {
+		traits := fakeTraits
+		traits.RowsPerStatement = 1
+		s := fakeStore(&fakeEngine{traits: traits})
+		b := s.newBatch(fullCommits(t, s))
+		if len(b.stmts) != 6*8 {
+			t.Fatalf("%d statements, want eight for each commit", len(b.stmts))
+		}
+		for i, st := range b.stmts {
+			if strings.Contains(st.SQL, "quorate_lost") {
+				t.Errorf("statement %d: %s", i, st.SQL)
+			}
+			if decides := i >= 6*7; decides != strings.Contains(st.SQL, "INTO executions") && decides != strings.Contains(st.SQL, "UPDATE executions") {
+				t.Errorf("statement %d: %s", i, st.SQL)
+			}
+		}
+	})
+}
+
+// The verdicts of a sifted batch are those ids that it does not return, and the
+// counts have to bear them out.
+func TestVerdictsOfASiftedBatch(t *testing.T) {
+	s := fakeStore(&fakeEngine{traits: fakeTraits})
+	writes := fullCommits(t, s)
 	b := s.newBatch(writes)
-	if len(b.stmts) != 10 {
-		t.Fatalf("%d statements for full commits, want one for each table, the trim, and three for the executions", len(b.stmts))
+	answer := func(lost []string, affected ...int64) []engine.Result {
+		results := make([]engine.Result, len(b.stmts))
+		var values []engine.Value
+		for _, id := range lost {
+			values = append(values, engine.Text(id))
+		}
+		results[1] = engine.Result{Columns: []string{"id"}, Values: values}
+		for i, n := range affected {
+			results[9+i].RowsAffected = n
+		}
+		return results
 	}
-	for i, st := range b.stmts[:7] {
-		if !strings.Contains(st.SQL, guard) {
-			t.Errorf("statement %d is not guarded: %s", i, st.SQL)
+	for _, c := range []struct {
+		name string
+		res  []engine.Result
+		want []bool // nil: the results do not tell
+	}{
+		{"all win", answer(nil, 2, 2, 2), []bool{true, true, true, true, true, true}},
+		{"one of each loses", answer([]string{writes[0].id, writes[3].id, writes[4].id}, 1, 1, 1), []bool{false, true, true, false, false, true}},
+		{"in another order", answer([]string{writes[4].id, writes[0].id}, 1, 2, 1), []bool{false, true, true, true, false, true}},
+		{"all lose", answer([]string{writes[5].id, writes[4].id, writes[3].id, writes[2].id, writes[1].id, writes[0].id}, 0, 0, 0), make([]bool, 6)},
+		{"fewer written than won", answer(nil, 2, 1, 2), nil},
+		{"more written than won", answer([]string{writes[2].id}, 2, 2, 2), nil},
+		{"a stranger loses", answer([]string{"somebody"}, 2, 2, 2), nil},
+		{"one loses twice", answer([]string{writes[0].id, writes[0].id}, 1, 2, 2), nil},
+	} {
+		got, ok := b.winners(c.res)
+		if ok != (c.want != nil) || ok && !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v %t, want %v", c.name, got, ok, c.want)
 		}
 	}
-	for i, want := range []string{"INSERT INTO executions", "UPDATE executions SET data", "UPDATE executions SET definition_id"} {
-		if st := b.stmts[7+i]; !strings.Contains(st.SQL, want) || !st.Returning || i > 0 && !strings.Contains(st.SQL, isBase) {
-			t.Errorf("statement %d: %s", 7+i, st.SQL)
+}
+
+// Sifting costs a statement and a look at each execution, which few side writes do
+// not bring in.
+func TestWhatIsWorthSifting(t *testing.T) {
+	s := fakeStore(&fakeEngine{traits: fakeTraits})
+	full := fullCommits(t, s)
+	plain := func() *Write {
+		w, err := s.PrepareCommit(&Commit{Execution: NewExecution("d")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	one, postgres := fakeTraits, fakeTraits
+	one.RowsPerStatement, postgres.Dialect = 1, engine.PostgreSQL
+	for _, c := range []struct {
+		name   string
+		writes []*Write
+		traits engine.Traits
+		want   bool
+	}{
+		{"full commits", full, fakeTraits, true},
+		{"a single one", full[:1], fakeTraits, false},
+		{"without side writes", []*Write{plain(), plain()}, fakeTraits, false},
+		{"side writes of one among many", []*Write{full[0], plain(), plain(), plain(), plain(), plain(), plain()}, fakeTraits, false},
+		{"one row a statement", full, one, false},
+		{"where transactions interleave", full, postgres, false},
+		{"nothing", nil, fakeTraits, false},
+	} {
+		if got := worthSifting(c.writes, &c.traits); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
 		}
 	}
 }

@@ -199,3 +199,18 @@ func TestCheckerCopesWithCrowds(t *testing.T) {
 		t.Errorf("%s%s", j.result, j.why)
 	}
 }
+
+// One unknown outcome that explains what a crowd met must not either: tried too
+// early, it is spent, and then every order of the crowd in vain.
+func TestCheckerCopesWithACrowdBehindAnUnknownOutcome(t *testing.T) {
+	ops := []operation{commit(1, none, verdictOK, 1, 2), commit(2, v1, verdictUnknown, 3, 4)}
+	for i := range int64(40) {
+		ops = append(ops, load(v1, 5+i, 100+i))
+	}
+	for i := range int64(40) {
+		ops = append(ops, conflict(10+i, v1, 2, 50+i, 200+i))
+	}
+	if j := judgeHistory(ops, time.Minute); j.result != porcupine.Ok {
+		t.Errorf("%s%s", j.result, j.why)
+	}
+}

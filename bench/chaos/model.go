@@ -86,6 +86,8 @@ const forever = math.MaxInt64 / 2
 //
 //   - A commit of unknown outcome whose state was seen, by a load or by a commit
 //     that was built on it and won, was applied. It has until for ever to return.
+//   - One that alone can have made a version was applied, if somebody met that
+//     version or a later one.
 //   - If another one on the same base was applied, it was not and never will be.
 //   - Any other stays open: it was applied or not.
 func prepare(ops []operation) []operation {
@@ -99,9 +101,15 @@ func prepare(ops []operation) []operation {
 			seen[op.Base.Commit], used[op.Base] = true, op.Commit
 		}
 	}
+	top := int64(0) // the last version that somebody met
+	for i := range ops {
+		if rank := ops[i].rank(); rank >= 0 {
+			top = max(top, rank/2)
+		}
+	}
 	// A commit that was seen shows that those below it were applied.
 	for changed := true; changed; {
-		changed = false
+		changed = markOnlyMakers(ops, top, seen, used)
 		for i := range ops {
 			op := &ops[i]
 			if op.Commit != 0 && op.Verdict == verdictUnknown && seen[op.Commit] && used[op.Base] == 0 {
@@ -133,4 +141,27 @@ func prepare(ops []operation) []operation {
 		ends[lane], list[i].lane = list[i].Return, lane
 	}
 	return list
+}
+
+// markOnlyMakers marks as seen each commit of unknown outcome that alone can have
+// made a version up to top, and reports whether there were any.
+func markOnlyMakers(ops []operation, top int64, seen map[int64]bool, used map[mark]int64) bool {
+	made := make(map[int64]bool) // versions
+	for base := range used {
+		made[base.Version+1] = true
+	}
+	makers := make(map[int64][]int)
+	for i := range ops {
+		op := &ops[i]
+		if v := op.Base.Version + 1; op.Commit != 0 && op.Verdict == verdictUnknown && v <= top && !made[v] && used[op.Base] == 0 {
+			makers[v] = append(makers[v], i)
+		}
+	}
+	any := false
+	for _, m := range makers {
+		if op := &ops[m[0]]; len(m) == 1 && !seen[op.Commit] {
+			seen[op.Commit], any = true, true
+		}
+	}
+	return any
 }

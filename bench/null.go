@@ -48,9 +48,13 @@ func (e *nullEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engi
 		st := &stmts[i]
 		p := e.parametersOf(st.SQL)
 		rows := len(st.Args) / max(p.cols, 1)
+		if p.sifts { // nobody loses
+			results[i].Columns = idColumn
+			continue
+		}
 		results[i].RowsAffected = int64(rows)
 		results[i].LastInsertID = e.seq.Add(int64(rows))
-		if p.old < 0 && p.data >= 0 {
+		if p.creates {
 			e.remember(p, st.Args)
 		}
 		if !st.Returning {
@@ -65,19 +69,28 @@ func (e *nullEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engi
 	return results, nil
 }
 
-// isBatch reports whether statements are those of commits or loads: their rows are
-// a list named w, or, if there is one row only, their parameters are numbered.
+// isBatch reports whether statements are those of commits or loads: the rows of
+// the last one are a list named w, or, if there is one row only, its parameters are
+// numbered.
 func isBatch(stmts []engine.Statement) bool {
-	return len(stmts) > 0 && (strings.HasPrefix(stmts[0].SQL, rowsPrefix) || strings.Contains(stmts[0].SQL, "?1"))
+	if len(stmts) == 0 {
+		return false
+	}
+	last := stmts[len(stmts)-1].SQL
+	return strings.HasPrefix(last, rowsPrefix) || strings.Contains(last, "?1")
 }
 
 const rowsPrefix = "WITH w("
 
 var idColumn = []string{"id"}
 
-// parameters says what the parameters of one row of a statement are; -1 for those
-// that it does not have.
-type parameters struct{ cols, id, old, data int }
+// parameters says what the parameters of one row of a statement are, -1 for those
+// that it does not have, and what that tells about the statement.
+type parameters struct {
+	cols, id, data int
+	creates        bool // executions
+	sifts          bool // returns the ids of commits that lose
+}
 
 // parametersOf reads it from the names in WITH w(...), which are the same for any
 // number of rows, so it does so once for each kind of statement.
@@ -93,7 +106,10 @@ func (e *nullEngine) parametersOf(sql string) parameters {
 	if !multi {
 		names = strings.Split(singleRow(sql), ",")
 	}
-	p := parameters{len(names), slices.Index(names, "id"), slices.Index(names, "at"), slices.Index(names, "data")}
+	p := parameters{
+		cols: len(names), id: slices.Index(names, "id"), data: slices.Index(names, "data"),
+		creates: slices.Index(names, "definition") == 1, sifts: multi && list == "id,at",
+	}
 	e.params.Store(strings.Clone(list), p)
 	return p
 }

@@ -133,7 +133,7 @@ func TestReplayedLogMakesTheSameDatabase(t *testing.T) {
 // after the other, so that they are logged in the order in which they take effect.
 func openFreshOn(t *testing.T, c *rqlitetest.Cluster) *world {
 	t.Helper()
-	for _, table := range []string{"quorate_schema", "executions", "outbox", "processed_events", "timers", "spawns", "trace"} {
+	for _, table := range []string{"quorate_schema", "quorate_lost", "executions", "outbox", "processed_events", "timers", "spawns", "trace"} {
 		if _, err := c.Exec(t.Context(), "DROP TABLE IF EXISTS "+table); err != nil {
 			t.Fatal(err)
 		}

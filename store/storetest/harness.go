@@ -118,7 +118,7 @@ var groups = []group{
 func Reset(ctx context.Context, eng engine.Engine) error {
 	var ddl []string
 	for _, table := range []string{
-		"quorate_schema", "executions", "outbox", "processed_events", "timers", "spawns", "trace",
+		"quorate_schema", "quorate_lost", "executions", "outbox", "processed_events", "timers", "spawns", "trace",
 		"quorate_migrations",
 		"quorate_ws_workspaces", "quorate_ws_commits", "quorate_ws_events", "quorate_ws_runs", "quorate_ws_progress", "quorate_ws_states",
 		"quorate_ws_dead_letters", "quorate_ws_schedules", "quorate_ws_rules", "quorate_ws_leases", "quorate_ws_cursors",

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -44,6 +45,7 @@ type request struct {
 	ctx   context.Context
 
 	results []engine.Result // set by apply
+	err     error           // likewise
 }
 
 func newFake() *fakeEngine {
@@ -67,7 +69,6 @@ var statementKinds = []struct{ part, kind string }{
 	{"INSERT INTO trace(execution_id,idx,entry,token)", "append trace"},
 	{"DELETE FROM trace", "trim"},
 	{" AS processed FROM", "load for event"},
-	{"AS status FROM w", "load"},
 	{"AS status FROM executions e", "load"},
 	{"e.commit_token AS token FROM", "peek"},
 	{" AS n FROM", "is processed"},
@@ -90,6 +91,14 @@ func kindOf(s engine.Statement) string {
 	return ""
 }
 
+// listColumns names the parameters of each row of statements that are lists of
+// rows, as those of batches are in which all commits have to win.
+var listColumns = map[string]string{
+	"INSERT INTO executions(":                                      "id,definition,data,token,status",
+	"INSERT INTO processed_events(execution_id,event_id) VALUES (": "id,event",
+	"INSERT INTO outbox(target_id,event) VALUES (":                 "target,event",
+}
+
 // singleColumns names the parameters of statements for one row, which have no
 // WITH clause.
 var singleColumns = map[string]string{
@@ -99,7 +108,7 @@ var singleColumns = map[string]string{
 	"INSERT INTO processed_events(":           "id,at,event",
 	"INSERT INTO outbox(":                     "ord,id,at,target,event",
 	" AS processed FROM executions":           "n,id,event",
-	"AS status FROM executions e":             "n,id",
+	"AS status FROM executions e":             "id",
 	"e.commit_token AS token FROM executions": "id",
 	"SELECT ?1 AS n FROM processed_events":    "n,id,event",
 }
@@ -111,9 +120,11 @@ func rowsOf(s engine.Statement) []map[string]engine.Value {
 	if found {
 		names, _, _ = strings.Cut(names, ")")
 	} else {
-		for part, columns := range singleColumns {
-			if strings.Contains(s.SQL, part) {
-				names, found = columns, true
+		for _, of := range []map[string]string{singleColumns, listColumns} {
+			for part, columns := range of {
+				if strings.Contains(s.SQL, part) {
+					names, found = columns, true
+				}
 			}
 		}
 	}
@@ -169,26 +180,34 @@ func (f *fakeEngine) serve(ctx context.Context, exec bool, stmts []engine.Statem
 			return nil, err
 		}
 	}
-	return r.apply(), nil
+	return r.apply()
 }
 
 // apply takes effect once.
-func (r *request) apply() []engine.Result {
+func (r *request) apply() ([]engine.Result, error) {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
-	if r.results == nil {
-		r.results = make([]engine.Result, len(r.stmts))
-		for i, s := range r.stmts {
-			r.results[i] = r.f.run(s)
-		}
+	if r.results != nil || r.err != nil {
+		return r.results, r.err
 	}
-	return r.results
+	rows, seen := maps.Clone(r.f.rows), maps.Clone(r.f.seen)
+	results := make([]engine.Result, len(r.stmts))
+	for i, s := range r.stmts {
+		if strings.Contains(s.SQL, "changes()") && results[i-1].RowsAffected != number(s.Args[0]) {
+			r.f.rows, r.f.seen = rows, seen
+			r.err = &engine.Error{Op: "exec", Outcome: engine.NotApplied, Err: &engine.StatementError{Index: i, Message: "not all"}}
+			return nil, r.err
+		}
+		results[i] = r.f.run(s)
+	}
+	r.results = results
+	return results, nil
 }
 
 // columnsOf are the result columns of queries.
 var columnsOf = map[string][]string{
 	"schema":         {"name"},
-	"load":           {"n", "version", "token", "data", "definition", "status"},
+	"load":           {"id", "version", "token", "data", "definition", "status"},
 	"load for event": {"n", "version", "token", "data", "definition", "status", "processed"},
 	"peek":           {"id", "version", "token"},
 	"is processed":   {"n"},
@@ -245,7 +264,11 @@ func (f *fakeEngine) run(s engine.Statement) engine.Result {
 			if !there {
 				continue
 			}
-			res.Values = append(res.Values, w["n"], engine.Int(row.version), engine.Text(row.token), engine.Text(row.data), engine.Text(row.definition), engine.Text(row.status))
+			name := w["id"]
+			if kind == "load for event" {
+				name = w["n"]
+			}
+			res.Values = append(res.Values, name, engine.Int(row.version), engine.Text(row.token), engine.Text(row.data), engine.Text(row.definition), engine.Text(row.status))
 			if kind == "load for event" {
 				var p int64
 				if f.seen[event] {

@@ -48,89 +48,85 @@ func (e *nullEngine) Exec(ctx context.Context, stmts []engine.Statement) ([]engi
 		st := &stmts[i]
 		p := e.parametersOf(st.SQL)
 		rows := len(st.Args) / max(p.cols, 1)
-		if p.sifts { // nobody loses
-			results[i].Columns = idColumn
-			continue
-		}
 		results[i].RowsAffected = int64(rows)
 		results[i].LastInsertID = e.seq.Add(int64(rows))
 		if p.creates {
 			e.remember(p, st.Args)
 		}
-		if !st.Returning {
-			continue
-		}
-		ids := make([]engine.Value, rows)
-		for r := range ids {
-			ids[r] = st.Args[r*p.cols+p.id]
-		}
-		results[i].Columns, results[i].Values = idColumn, ids
 	}
 	return results, nil
 }
 
 // isBatch reports whether statements are those of commits or loads: the rows of
-// the last one are a list named w, or, if there is one row only, its parameters are
-// numbered.
+// the last one are a list, by name or not, or, if there is one row only, its
+// parameters are numbered.
 func isBatch(stmts []engine.Statement) bool {
 	if len(stmts) == 0 {
 		return false
 	}
 	last := stmts[len(stmts)-1].SQL
-	return strings.HasPrefix(last, rowsPrefix) || strings.Contains(last, "?1")
+	return strings.HasPrefix(last, rowsPrefix) || strings.Contains(last, listPrefix) || strings.Contains(last, idsPrefix) || strings.Contains(last, "?1")
 }
 
-const rowsPrefix = "WITH w("
-
-var idColumn = []string{"id"}
+const (
+	rowsPrefix = "WITH w("
+	listPrefix = "VALUES ("
+	idsPrefix  = "e.id IN ("
+)
 
 // parameters says what the parameters of one row of a statement are, -1 for those
 // that it does not have, and what that tells about the statement.
 type parameters struct {
 	cols, id, data int
 	creates        bool // executions
-	sifts          bool // returns the ids of commits that lose
 }
 
-// parametersOf reads it from the names in WITH w(...), which are the same for any
-// number of rows, so it does so once for each kind of statement.
+// parametersOf reads it from the names in WITH w(...), or from the text up to the
+// first of the rows, which are the same for any number of them, so it does so once
+// for each kind of statement.
 func (e *nullEngine) parametersOf(sql string) parameters {
 	list, multi := strings.CutPrefix(sql, rowsPrefix)
 	if multi {
 		list, _, _ = strings.Cut(list, ")")
+	} else if i := strings.Index(sql, listPrefix); i >= 0 {
+		row := sql[i+len(listPrefix):]
+		list = sql[:len(sql)-len(row)+strings.IndexByte(row, ')')]
+	} else {
+		list, _, _ = strings.Cut(sql, idsPrefix)
 	}
 	if p, ok := e.params.Load(list); ok {
 		return p.(parameters)
 	}
 	names := strings.Split(list, ",")
 	if !multi {
-		names = strings.Split(singleRow(sql), ",")
+		names = strings.Split(unnamed(list), ",")
 	}
 	p := parameters{
 		cols: len(names), id: slices.Index(names, "id"), data: slices.Index(names, "data"),
-		creates: slices.Index(names, "definition") == 1, sifts: multi && list == "id,at",
+		creates: slices.Index(names, "definition") == 1,
 	}
 	e.params.Store(strings.Clone(list), p)
 	return p
 }
 
-// singleRow names the parameters of statements for one row as far as they matter
-// here.
-func singleRow(sql string) string {
+// unnamed names the parameters of statements whose rows have none, as far as they
+// matter here.
+func unnamed(sql string) string {
 	for _, s := range [...]struct{ part, names string }{
 		{"INSERT INTO executions(", "id,definition,data,token,status"},
 		{"UPDATE executions SET definition_id", "id,at,data,token,status,definition"},
 		{"UPDATE executions SET data", "id,at,data,token"},
 		{" AS processed FROM executions", "n,id,event"},
-		{" AS status FROM executions e", "n,id"},
+		{" AS status FROM executions e", "id"},
 	} {
 		if strings.Contains(sql, s.part) {
 			return s.names
 		}
 	}
-	n := 1
-	for strings.Contains(sql, "?"+strconv.Itoa(n+1)) {
-		n++
+	n := strings.Count(sql, "?")
+	if strings.Contains(sql, "?1") { // each may be there several times
+		for n = 1; strings.Contains(sql, "?"+strconv.Itoa(n+1)); n++ {
+		}
 	}
 	return strings.Repeat("x,", n-1) + "x"
 }
@@ -154,7 +150,7 @@ func (e *nullEngine) Query(ctx context.Context, level engine.Consistency, stmts 
 		res := &results[i]
 		res.Columns = e.columnNames(st.SQL)
 		number, data := res.Column("n"), res.Column("data")
-		if number != 0 || data < 0 {
+		if data < 0 {
 			continue // not a load: no rows
 		}
 		p := e.parametersOf(st.SQL)
@@ -169,6 +165,8 @@ func (e *nullEngine) Query(ctx context.Context, level engine.Consistency, stmts 
 				switch {
 				case c == number:
 					res.Values = append(res.Values, st.Args[r])
+				case name == "id":
+					res.Values = append(res.Values, st.Args[r+p.id])
 				case c == data:
 					res.Values = append(res.Values, doc.(engine.Value))
 				case name == "status":
@@ -188,10 +186,10 @@ func (e *nullEngine) Query(ctx context.Context, level engine.Consistency, stmts 
 	return results, nil
 }
 
-// columnNames returns the names that the select list after the parameters gives
-// by AS. The text there is the same for any number of rows, so it is read once.
+// columnNames returns the names that the select list, before or after the
+// parameters, gives by AS. The text there is the same for any number of rows, so it is read once.
 func (e *nullEngine) columnNames(sql string) []string {
-	tail := sql
+	tail, _, _ := strings.Cut(sql, idsPrefix)
 	if strings.HasPrefix(sql, rowsPrefix) {
 		tail = sql[strings.LastIndex(sql, "?)")+1:]
 	}

@@ -60,7 +60,7 @@ func (a *application) run(index []int) {
 	for i, at := range index {
 		writes[i] = a.all[at]
 	}
-	b := a.s.newBatch(writes)
+	b := a.s.newBatch(writes, a.s.unanimous(writes))
 	var pause *backoff.ExponentialBackOff
 	for {
 		results, err := a.s.eng.Exec(a.ctx, b.stmts)
@@ -74,6 +74,13 @@ func (a *application) run(index []int) {
 				return
 			}
 			err = &engine.Error{Op: "exec", Outcome: engine.Applied, Reason: engine.ErrProtocol, Err: errors.New("results do not tell which commits were won")}
+		}
+		if b.undone(err) {
+			// Somebody lost. Whether the request was sent before does not matter: an
+			// earlier one that was applied is found by its tokens.
+			a.s.rivals.met()
+			b = a.s.newBatch(writes, false)
+			continue
 		}
 		// A refusal that may pass says nothing about a request sent before, which
 		// stays unknown: only an answer to this one can settle it.
@@ -119,6 +126,7 @@ func (a *application) settle(index []int, b *batch, results []engine.Result, won
 		a.report(at, nil)
 	}
 	if len(lost) > 0 {
+		a.s.rivals.met()
 		a.judge(lost, nil)
 	}
 }

@@ -15,6 +15,8 @@ type batch struct {
 	deleted, appended, trimmed            rows
 	ackedOutbox, ackedSpawns              rows
 	interleaved                           bool // with other transactions: see interleave.go
+	unanimous                             bool // see unanimous.go
+	tallies                               []tally
 	sifted                                bool // see sift.go
 	lost                                  decisions
 	locked, traceLocks                    rows  // if so
@@ -29,9 +31,10 @@ type decisions struct {
 }
 
 // newBatch builds the transaction. No two of the writes may be for the same
-// execution.
-func (s *Store) newBatch(writes []*Write) *batch {
-	b := &batch{writes: writes, sifted: worthSifting(writes, &s.traits)}
+// execution. A unanimous one is undone unless all commits win, any other tells
+// which of them did.
+func (s *Store) newBatch(writes []*Write, unanimous bool) *batch {
+	b := &batch{writes: writes, unanimous: unanimous, sifted: !unanimous && worthSifting(writes, &s.traits)}
 	for _, r := range []struct {
 		r *rows
 		t *template
@@ -42,8 +45,11 @@ func (s *Store) newBatch(writes []*Write) *batch {
 		{&b.ackedOutbox, sqlAckOutbox}, {&b.ackedSpawns, sqlAckSpawn}, {&b.locked, sqlLock}, {&b.traceLocks, sqlLockTrace},
 		{&b.lost.rows, sqlLost}, {&b.creates.rows, sqlCreate}, {&b.updates.rows, sqlUpdate}, {&b.redefines.rows, sqlRedefine},
 	} {
-		if r.r.t = r.t; b.sifted && r.t.sifted != nil {
+		switch r.r.t = r.t; {
+		case b.sifted && r.t.sifted != nil:
 			r.r.t = r.t.sifted
+		case unanimous && r.t.unanimous != nil:
+			r.r.t = r.t.unanimous
 		}
 	}
 	b.commits = make([]int, 0, len(writes))
@@ -66,11 +72,14 @@ func (s *Store) newBatch(writes []*Write) *batch {
 			}
 		}
 	}
-	if b.interleaved {
+	switch {
+	case b.interleaved:
 		b.addSorted()
 		b.addLocks()
 		b.emitInterleaved(&s.traits)
-	} else {
+	case b.unanimous:
+		b.emitUnanimous(&s.traits)
+	default:
 		b.emit(&s.traits)
 	}
 	return b
@@ -82,10 +91,18 @@ func (r *rows) addSeqs(seqs []int64) {
 	}
 }
 
-// add adds a row, whose values come in two parts.
-func (r *rows) add(first []engine.Value, rest ...engine.Value) {
+// addTo adds a row, whose values come in two parts.
+func (r *rows) addTo(first []engine.Value, rest ...engine.Value) {
 	r.args = append(append(r.args, first...), rest...)
 }
+
+// add adds values of a row.
+func (r *rows) add(first engine.Value, rest ...engine.Value) {
+	r.args = append(append(r.args, first), rest...)
+}
+
+// number is the place of the row that begins, for those that keep their order.
+func (r *rows) number() engine.Value { return engine.Int(int64(r.len())) }
 
 func (b *batch) addCommit(w *Write, keep int64) {
 	c := w.commit
@@ -94,34 +111,44 @@ func (b *batch) addCommit(w *Write, keep int64) {
 	if b.interleaved {
 		at = engine.Text(w.token) // see guardPostgres
 	}
-	guarded := []engine.Value{id, at} // what every row begins with
-	if b.sifted {
-		b.lost.grow(len(b.writes)).add(guarded)
+	// What the row of the execution begins with, and what those of side writes do.
+	guarded := []engine.Value{id, at}
+	side := guarded
+	switch {
+	case b.unanimous:
+		side = guarded[:1]
+	case b.sifted:
+		b.lost.grow(len(b.writes)).addTo(guarded)
 		b.lost.commits = append(b.lost.commits, len(b.commits))
 		guarded = guarded[:1]
+		side = guarded
 	}
 	for i := range c.emits {
-		b.outbox.args = append(b.outbox.args, engine.Int(int64(b.outbox.len())))
-		b.outbox.add(guarded, c.emits[i].target, engine.Text(c.emits[i].event))
+		if !b.unanimous {
+			b.outbox.add(b.outbox.number(), side...)
+		}
+		b.outbox.add(c.emits[i].target, engine.Text(c.emits[i].event))
 	}
 	if c.processed != "" {
-		b.processed.add(guarded, engine.Text(c.processed))
+		b.processed.addTo(side, engine.Text(c.processed))
 	}
 	for _, path := range c.cancels {
-		b.cancels.add(guarded, engine.Text(path))
+		b.cancels.addTo(side, engine.Text(path))
 	}
 	for _, t := range c.timers {
-		b.schedules.add(guarded, engine.Text(t.path), engine.Float(t.fireAt))
+		b.schedules.addTo(side, engine.Text(t.path), engine.Float(t.fireAt))
 	}
 	for i := range c.children {
 		sp := &c.children[i]
-		b.spawns.args = append(b.spawns.args, engine.Int(int64(b.spawns.len())))
-		b.spawns.add(guarded, engine.Text(sp.child), engine.Text(sp.rootPath), engine.Text(sp.context))
+		if !b.unanimous {
+			b.spawns.add(b.spawns.number())
+		}
+		b.spawns.addTo(side, engine.Text(sp.child), engine.Text(sp.rootPath), engine.Text(sp.context))
 	}
 	if c.trace != "" {
-		b.traces.add(guarded, engine.Text(c.trace))
+		b.traces.addTo(side, engine.Text(c.trace))
 		if keep > 0 {
-			b.trims.add(guarded, engine.Int(keep))
+			b.trims.addTo(side, engine.Int(keep))
 		}
 	}
 	if !b.interleaved {
@@ -138,13 +165,13 @@ func (b *batch) addDecision(position int, w *Write, guarded []engine.Value) {
 	switch {
 	case c.base == 0:
 		d = &b.creates
-		d.grow(len(b.writes)).add(guarded[:1], engine.Text(c.state.DefinitionID), data, own, status)
+		d.grow(len(b.writes)).addTo(guarded[:1], engine.Text(c.state.DefinitionID), data, own, status)
 	case w.sameIndexes && !b.interleaved:
 		d = &b.updates
-		d.grow(len(b.writes)).add(guarded, data, own)
+		d.grow(len(b.writes)).addTo(guarded, data, own)
 	default:
 		d = &b.redefines
-		d.add(guarded, data, own, status, engine.Text(c.state.DefinitionID))
+		d.addTo(guarded, data, own, status, engine.Text(c.state.DefinitionID))
 	}
 	d.commits = append(d.commits, position)
 }
@@ -163,13 +190,20 @@ func (d *decisions) grow(n int) *decisions {
 func (b *batch) emit(traits *engine.Traits) {
 	if b.sifted {
 		b.stmts = append(b.stmts, engine.Statement{SQL: sqlForgetLost})
+		b.emitAll(traits, &b.lost.rows)
 	}
-	for _, r := range []*rows{
-		&b.lost.rows,
+	b.emitSides(traits)
+	b.emitAll(traits, &b.creates.rows, &b.updates.rows, &b.redefines.rows)
+}
+
+func (b *batch) emitSides(traits *engine.Traits) {
+	b.emitAll(traits,
 		&b.ackedOutbox, &b.ackedSpawns, &b.deleted, &b.appended, &b.trimmed,
-		&b.outbox, &b.processed, &b.cancels, &b.schedules, &b.spawns, &b.traces, &b.trims,
-		&b.creates.rows, &b.updates.rows, &b.redefines.rows,
-	} {
+		&b.outbox, &b.processed, &b.cancels, &b.schedules, &b.spawns, &b.traces, &b.trims)
+}
+
+func (b *batch) emitAll(traits *engine.Traits, all ...*rows) {
+	for _, r := range all {
 		if len(r.args) > 0 {
 			b.stmts = r.emit(b.stmts, traits)
 		}
@@ -179,7 +213,10 @@ func (b *batch) emit(traits *engine.Traits) {
 // winners reads the verdict of each commit out of the results: won[i] is about
 // commits[i]. It returns false if the results do not tell.
 func (b *batch) winners(results []engine.Result) (won []bool, ok bool) {
-	if b.sifted {
+	switch {
+	case b.unanimous:
+		return b.unanimousWinners(results)
+	case b.sifted:
 		return b.siftedWinners(results)
 	}
 	won = make([]bool, len(b.commits))

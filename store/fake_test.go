@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -62,10 +63,12 @@ func (e *fakeEngine) Close() error               { return nil }
 // fakeTraits are those of an engine behind a network.
 var fakeTraits = engine.Traits{Name: "fake", MaxParams: 32766, RowsPerStatement: 64, MaxBatchBytes: 1 << 20, Writers: 1, Readers: 1}
 
-// fakeStore is a store on an engine, without looking at its schema.
+// fakeStore is a store on an engine, without looking at its schema. It counts on
+// rivals, so its batches tell who won.
 func fakeStore(eng *fakeEngine) *Store {
 	s := &Store{eng: eng, traits: eng.traits, limit: 30 * time.Second, traceMax: 200, retries: 3, log: slog.New(slog.DiscardHandler)}
 	s.limits, _ = Limits{}.withDefaults()
+	s.rivals.wait.Store(math.MaxInt32)
 	return s
 }
 

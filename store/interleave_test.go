@@ -58,7 +58,7 @@ func TestExecutionsComeFirstWhereTransactionsInterleave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := s.newBatch(append(writes, ack, timer))
+	b := s.newBatch(append(writes, ack, timer), false)
 	var got []string
 	for _, st := range b.stmts {
 		words := strings.FieldsFunc(st.SQL[strings.LastIndex(st.SQL, ") AS (VALUES")+1:], func(r rune) bool { return r == ' ' || r == '(' || r == ')' || r == '?' || r == ',' })
@@ -127,7 +127,7 @@ func TestNumbersThatDoNotFollowEachOtherStayUnknown(t *testing.T) {
 		}
 		writes = append(writes, w)
 	}
-	b := s.newBatch(writes)
+	b := s.newBatch(writes, false)
 	results := make([]engine.Result, len(b.stmts))
 	for i := range b.outbox.count {
 		results[b.outbox.first+i].Columns = []string{"seq"}

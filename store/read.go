@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/store/engine"
 )
@@ -165,14 +167,21 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 		return
 	}
 	loads, forEvent, ledger := rows{t: sqlLoad}, rows{t: sqlLoadForEvent}, rows{t: sqlIsProcessed}
+	byID := make([]int, 0, len(reads)) // positions of the loads
 	for i, r := range reads {
 		switch r.kind {
 		case readLoad:
-			loads.args = append(loads.args, engine.Int(int64(i)), engine.Text(r.id))
+			byID = append(byID, i)
 		case readLoadForEvent:
 			forEvent.args = append(forEvent.args, engine.Int(int64(i)), engine.Text(r.id), engine.Text(r.event))
 		case readIsProcessed:
 			ledger.args = append(ledger.args, engine.Int(int64(i)), engine.Text(r.id), engine.Text(r.event))
+		}
+	}
+	slices.SortFunc(byID, func(i, j int) int { return strings.Compare(reads[i].id, reads[j].id) })
+	for n, i := range byID {
+		if n == 0 || reads[i].id != reads[byID[n-1]].id {
+			loads.args = append(loads.args, engine.Text(reads[i].id))
 		}
 	}
 	var stmts []engine.Statement
@@ -191,7 +200,7 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 	errs := make(map[int]error)
 	for _, r := range []*rows{&loads, &forEvent, &ledger} {
 		for k := range r.count {
-			if err := take(reads, r.t, &results[r.first+k], errs); err != nil {
+			if err := take(reads, byID, r.t, &results[r.first+k], errs); err != nil {
 				for i := range reads {
 					report(i, fmt.Errorf("load: %w", err))
 				}
@@ -211,13 +220,15 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 	}
 }
 
-// take puts the rows of one result into the reads they are for. It returns an
-// error if the result as a whole cannot be understood.
-func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) error {
+// take puts the rows of one result into the reads they are for. byID holds the
+// positions of the loads, in the order of their ids. It returns an error if the
+// result as a whole cannot be understood.
+func take(reads []*Read, byID []int, t *template, res *engine.Result, errs map[int]error) error {
 	names := []string{"n", "version", "token", "data", "definition", "status", "processed"}
 	switch t {
 	case sqlLoad:
 		names = names[:6]
+		names[0] = "id"
 	case sqlIsProcessed:
 		names = names[:1]
 	}
@@ -225,45 +236,72 @@ func take(reads []*Read, t *template, res *engine.Result, errs map[int]error) er
 	if err != nil {
 		return err
 	}
+	next := 0
 	for i := range res.Len() {
 		row := res.Row(i)
+		if t == sqlLoad {
+			id, _ := row[cols[0]].Bytes()
+			// The rows come in the order of the ids in practice, but nothing promises
+			// it.
+			if next == len(byID) || reads[byID[next]].id != id {
+				var found bool
+				next, found = slices.BinarySearchFunc(byID, id, func(i int, id string) int { return strings.Compare(reads[i].id, id) })
+				if !found {
+					return strayRow(names[0])
+				}
+			}
+			for ; next < len(byID) && reads[byID[next]].id == id; next++ {
+				if err := reads[byID[next]].take(row, &cols); err != nil {
+					errs[byID[next]] = err
+				}
+			}
+			continue
+		}
 		n, ok := row[cols[0]].Int()
 		if !ok || n < 0 || n >= int64(len(reads)) {
-			return &engine.Error{Op: "query", Outcome: engine.NotApplied, Reason: engine.ErrProtocol, Err: fmt.Errorf("column %q does not name a row that was asked for", "n")}
+			return strayRow(names[0])
 		}
 		r := reads[n]
 		if t == sqlIsProcessed {
 			r.processed = true
 			continue
 		}
-		version, ok := row[cols[1]].Int()
-		if !ok {
-			errs[int(n)] = &InvalidDataError{ID: r.id, Reason: invalidVersion}
-			continue
-		}
-		data, ok := row[cols[3]].Bytes()
-		if !ok {
-			errs[int(n)] = &InvalidDataError{ID: r.id, Reason: "data is not text"}
-			continue
-		}
-		e, err := decode(r.id, data, version)
-		if err != nil {
+		if err := r.take(row, &cols); err != nil {
 			errs[int(n)] = err
 			continue
 		}
-		if e.token, e.tokenKnown = row[cols[2]].Bytes(); e.tokenKnown {
-			// The row's own definition, which others may have written differently
-			// from the JSON's.
-			e.baseDefinition, _ = row[cols[4]].Bytes()
-			status, _ := row[cols[5]].Bytes()
-			e.baseStatus = Status(status)
-		}
-		r.exec = e
-		if t == sqlLoadForEvent {
-			p, _ := row[cols[6]].Int()
-			r.processed = p != 0
-		}
+		p, _ := row[cols[6]].Int()
+		r.processed = p != 0
 	}
+	return nil
+}
+
+func strayRow(column string) error {
+	return &engine.Error{Op: "query", Outcome: engine.NotApplied, Reason: engine.ErrProtocol, Err: fmt.Errorf("column %q does not name a row that was asked for", column)}
+}
+
+// take puts one row of executions into the read.
+func (r *Read) take(row []engine.Value, cols *[8]int) error {
+	version, ok := row[cols[1]].Int()
+	if !ok {
+		return &InvalidDataError{ID: r.id, Reason: invalidVersion}
+	}
+	data, ok := row[cols[3]].Bytes()
+	if !ok {
+		return &InvalidDataError{ID: r.id, Reason: "data is not text"}
+	}
+	e, err := decode(r.id, data, version)
+	if err != nil {
+		return err
+	}
+	if e.token, e.tokenKnown = row[cols[2]].Bytes(); e.tokenKnown {
+		// The row's own definition, which others may have written differently
+		// from the JSON's.
+		e.baseDefinition, _ = row[cols[4]].Bytes()
+		status, _ := row[cols[5]].Bytes()
+		e.baseStatus = Status(status)
+	}
+	r.exec = e
 	return nil
 }
 

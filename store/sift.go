@@ -6,7 +6,8 @@ import (
 	"github.com/quorate/quorate/store/engine"
 )
 
-// This file holds how a batch with many side writes tests its commits once.
+// This file holds how a batch with many side writes that has to tell who lost tests
+// its commits once.
 //
 // Each side write of a batch tests the guard, which finds the execution's row and
 // compares it: for a full commit seven times over, on every node of a cluster. So
@@ -32,7 +33,6 @@ const (
 // sqlLost writes down the losers and returns them.
 var sqlLost = func() *template {
 	t := newTemplate("id,at", `INSERT INTO quorate_lost(id) SELECT w.id FROM w WHERE NOT `+guard+` RETURNING id`)
-	t.sifted = nil // it is what sifts
 	f := &t.forms[engine.SQLite]
 	f.returning, f.returningSingle = true, true
 	return t
@@ -54,7 +54,12 @@ func worthSifting(writes []*Write, traits *engine.Traits) bool {
 	if traits.Dialect != engine.SQLite || traits.RowsPerStatement == 1 {
 		return false
 	}
-	commits, sides := 0, 0
+	commits, sides := count(writes)
+	return commits > 1 && sides > commits
+}
+
+// count returns the number of commits among the writes, and of their side writes.
+func count(writes []*Write) (commits, sides int) {
 	for _, w := range writes {
 		if w.kind != writeCommit {
 			continue
@@ -69,7 +74,7 @@ func worthSifting(writes []*Write, traits *engine.Traits) bool {
 			sides++
 		}
 	}
-	return commits > 1 && sides > commits
+	return commits, sides
 }
 
 // siftedWinners is winners for a sifted batch. That as many executions were written

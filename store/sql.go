@@ -18,7 +18,8 @@ type template struct {
 	row   string
 	forms [2]form // by dialect
 
-	sifted *template // for batches that test the guard once: see sift.go
+	sifted    *template // for batches that test the guard once: see sift.go
+	unanimous *template // for batches in which all commits have to win: see unanimous.go
 }
 
 // form is a template in one dialect.
@@ -40,9 +41,22 @@ func newTemplate(columns, body string) *template {
 			engine.PostgreSQL: newForm(columns, strings.ReplaceAll(body, guard, guardPostgres), guardPostgres),
 		},
 	}
-	if strings.Contains(body, guard) {
-		t.sifted = sifted(columns, body)
+	if strings.Contains(body, " WHERE "+guard) {
+		t.sifted, t.unanimous = sifted(columns, body), unguarded(columns, body)
 	}
+	return t
+}
+
+// list is a statement that is a list of rows with something before and after it. A
+// row has a ? for each parameter.
+func list(before, row, after string) *template {
+	t := &template{cols: strings.Count(row, "?"), row: row}
+	parts := strings.Split(row, "?")
+	single := parts[0]
+	for i, part := range parts[1:] {
+		single += "?" + strconv.Itoa(i+1) + part
+	}
+	t.forms[engine.SQLite] = form{before: before, after: after, single: before + single + after}
 	return t
 }
 
@@ -52,10 +66,11 @@ func newForm(columns, body, guard string) form {
 
 // newVerdict is newTemplate for a statement that decides about commits. For one
 // row the verdict is the count of rows affected, for several the ids returned.
-// In a sifted batch it is known before.
+// In a sifted batch it is known before, in a unanimous one there is none to return.
 func newVerdict(columns, body, single string) *template {
 	t := newTemplate(columns, body+" RETURNING id") // the space matters: rqlite looks for it
-	t.sifted = sifted(columns, body)
+	t.sifted, t.unanimous = sifted(columns, body), newTemplate(columns, body)
+	t.unanimous.forms[engine.SQLite].single = single
 	f := &t.forms[engine.SQLite]
 	f.single, f.returning = single, true
 	return t
@@ -154,27 +169,35 @@ func expectation(version int64, token string, known bool) engine.Value {
 	return engine.Text(strconv.FormatInt(version, 10) + ":" + token)
 }
 
+// loaded are the columns of a load.
+const loaded = `e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,e.quorate_status AS status`
+
 // Time, ids and random values are always parameters: rqlite rewrites SQL's own
 // functions for them in some places and lets nodes differ in others.
 var (
 	sqlOutbox = newTemplate("ord,id,at,target,event",
 		`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guard+` ORDER BY w.ord`).
+		listed(`INSERT INTO outbox(target_id,event) VALUES `, `(?,?)`, ``).
 		postgres("ord,id,at,target,event",
 			`INSERT INTO outbox(target_id,event) SELECT w.target,w.event FROM w WHERE `+guardPostgres+` ORDER BY w.ord RETURNING seq`, "")
 
 	sqlProcessed = newTemplate("id,at,event",
 		`INSERT INTO processed_events(execution_id,event_id) SELECT w.id,w.event FROM w WHERE `+guard+
-			` ON CONFLICT(execution_id,event_id) DO NOTHING`)
+			` ON CONFLICT(execution_id,event_id) DO NOTHING`).
+		listed(`INSERT INTO processed_events(execution_id,event_id) VALUES `, `(?,?)`, ` ON CONFLICT(execution_id,event_id) DO NOTHING`)
 
 	sqlCancel = newTemplate("id,at,path",
-		`DELETE FROM timers WHERE (execution_id,path) IN (SELECT w.id,w.path FROM w WHERE `+guard+`)`)
+		`DELETE FROM timers WHERE (execution_id,path) IN (SELECT w.id,w.path FROM w WHERE `+guard+`)`).
+		listed(`DELETE FROM timers WHERE (execution_id,path) IN (VALUES `, `(?,?)`, `)`)
 
 	sqlSchedule = newTemplate("id,at,path,fire_at",
 		`INSERT INTO timers(execution_id,path,fire_at) SELECT w.id,w.path,w.fire_at FROM w WHERE `+guard+
-			` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`)
+			` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`).
+		listed(`INSERT INTO timers(execution_id,path,fire_at) VALUES `, `(?,?,?)`, ` ON CONFLICT(execution_id,path) DO UPDATE SET fire_at=excluded.fire_at`)
 
 	sqlSpawn = newTemplate("ord,id,at,child,root_path,context",
 		`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guard+` ORDER BY w.ord`).
+		listed(`INSERT INTO spawns(parent_id,child_id,root_path,context) VALUES `, `(?,?,?,?)`, ``).
 		postgres("ord,id,at,child,root_path,context",
 			`INSERT INTO spawns(parent_id,child_id,root_path,context) SELECT w.id,w.child,w.root_path,w.context FROM w WHERE `+guardPostgres+` ORDER BY w.ord RETURNING seq`, "")
 
@@ -192,6 +215,7 @@ var (
 			` SELECT w.id,w.definition,w.data,1,w.token,w.status,1 FROM w WHERE true ON CONFLICT(id) DO NOTHING`,
 		`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed)`+
 			` VALUES(?1,?2,?3,1,?4,?5,1) ON CONFLICT(id) DO NOTHING`).
+		listed(`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed) VALUES `, `(?,?,?,1,?,?,1)`, ` ON CONFLICT(id) DO NOTHING`).
 		postgres("id,definition,data,token,status",
 			`INSERT INTO executions(id,definition_id,data,version,commit_token,quorate_status,quorate_listed,quorate_tx)`+
 				` SELECT w.id,w.definition,w.data,1,w.token,w.status,1,pg_current_xact_id() FROM w ON CONFLICT(id) DO NOTHING RETURNING id`,
@@ -236,11 +260,13 @@ var (
 
 	sqlPeek = newTemplate("id", `SELECT e.id AS id,e.version AS version,e.commit_token AS token FROM w JOIN executions e ON e.id=w.id`)
 
-	sqlLoad = newTemplate("n,id",
-		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,e.quorate_status AS status FROM w JOIN executions e ON e.id=w.id`)
+	// A load says whose row it is by the id: a number for each would make a list of
+	// pairs of what is a list of ids, twice as long and slower to look up.
+	sqlLoad = list(`SELECT e.id AS id,`+loaded+` FROM executions e WHERE e.id IN (`, `?`, `)`).
+		postgres("id", `SELECT e.id AS id,`+loaded+` FROM w JOIN executions e ON e.id=w.id`, "")
 
 	sqlLoadForEvent = newTemplate("n,id,event",
-		`SELECT w.n AS n,e.version AS version,e.commit_token AS token,e.data AS data,e.definition_id AS definition,e.quorate_status AS status,`+
+		`SELECT w.n AS n,`+loaded+`,`+
 			`EXISTS(SELECT 1 FROM processed_events p WHERE p.execution_id=w.id AND p.event_id=w.event) AS processed FROM w JOIN executions e ON e.id=w.id`)
 
 	sqlIsProcessed = newTemplate("n,id,event",

@@ -23,6 +23,9 @@ func TestTemplatesBindEveryColumnOfEveryRow(t *testing.T) {
 		if tmpl.sifted != nil {
 			all["sifted "+name] = tmpl.sifted
 		}
+		if tmpl.unanimous != nil {
+			all["unanimous "+name] = tmpl.unanimous
+		}
 	}
 	for name, tmpl := range all {
 		for i := range tmpl.cols {
@@ -134,7 +137,7 @@ func TestExecutionsComeLast(t *testing.T) {
 	decisions := []string{"INSERT INTO executions", "UPDATE executions SET data", "UPDATE executions SET definition_id"}
 	t.Run("sifted", func(t *testing.T) {
 		s := fakeStore(&fakeEngine{traits: fakeTraits})
-		b := s.newBatch(fullCommits(t, s))
+		b := s.newBatch(fullCommits(t, s), false)
 		if len(b.stmts) != 12 {
 			t.Fatalf("%d statements for full commits, want two that sift, one for each table, the trim, and three for the executions", len(b.stmts))
 		}
@@ -159,7 +162,7 @@ func TestExecutionsComeLast(t *testing.T) {
 		traits := fakeTraits
 		traits.RowsPerStatement = 1
 		s := fakeStore(&fakeEngine{traits: traits})
-		b := s.newBatch(fullCommits(t, s))
+		b := s.newBatch(fullCommits(t, s), false)
 		if len(b.stmts) != 6*8 {
 			t.Fatalf("%d statements, want eight for each commit", len(b.stmts))
 		}
@@ -179,7 +182,7 @@ func TestExecutionsComeLast(t *testing.T) {
 func TestVerdictsOfASiftedBatch(t *testing.T) {
 	s := fakeStore(&fakeEngine{traits: fakeTraits})
 	writes := fullCommits(t, s)
-	b := s.newBatch(writes)
+	b := s.newBatch(writes, false)
 	answer := func(lost []string, affected ...int64) []engine.Result {
 		results := make([]engine.Result, len(b.stmts))
 		var values []engine.Value

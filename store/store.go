@@ -27,6 +27,7 @@ type Store struct {
 	traceMax int
 	retries  int
 	log      *slog.Logger
+	rivals   rivals
 	counters counters
 }
 

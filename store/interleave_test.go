@@ -26,6 +26,9 @@ func TestTemplatesForPostgresBindEveryColumnOfEveryRow(t *testing.T) {
 		if bound != tmpl.cols {
 			t.Errorf("%s: %d of %d columns in the statement for one row: %s", name, bound, tmpl.cols, single)
 		}
+		if row := "(VALUES (?" + strings.Repeat(",?", tmpl.cols-1) + "),("; !strings.Contains(tmpl.text(2, engine.PostgreSQL), row) {
+			t.Errorf("%s: no %s in %s", name, row, tmpl.text(2, engine.PostgreSQL))
+		}
 		if strings.Contains(single, "w.") || strings.Contains(single, guard) || strings.Contains(tmpl.text(2, engine.PostgreSQL), guard) {
 			t.Errorf("%s: %s", name, single)
 		}

@@ -198,9 +198,10 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 		return
 	}
 	errs := make(map[int]error)
+	stray := false
 	for _, r := range []*rows{&loads, &forEvent, &ledger} {
 		for k := range r.count {
-			if err := take(reads, byID, r.t, &results[r.first+k], errs); err != nil {
+			if err := take(reads, byID, r.t, &results[r.first+k], errs, &stray); err != nil {
 				for i := range reads {
 					report(i, fmt.Errorf("load: %w", err))
 				}
@@ -212,6 +213,9 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 		switch {
 		case errs[i] != nil:
 			report(i, errs[i])
+		case r.kind == readLoad && r.exec == nil && stray:
+			// In a table that others made, ids may compare in ways of their own.
+			report(i, &InvalidDataError{ID: r.id, Reason: "the id in the row is another text, or none"})
 		case r.kind == readLoad && r.exec == nil:
 			report(i, &NotFoundError{ID: r.id})
 		default:
@@ -221,9 +225,10 @@ func (s *Store) Fetch(ctx context.Context, reads []*Read, report func(i int, err
 }
 
 // take puts the rows of one result into the reads they are for. byID holds the
-// positions of the loads, in the order of their ids. It returns an error if the
-// result as a whole cannot be understood.
-func take(reads []*Read, byID []int, t *template, res *engine.Result, errs map[int]error) error {
+// positions of the loads, in the order of their ids; stray is set if there is a row
+// with an id that none of them asked for. It returns an error if the result as a
+// whole cannot be understood.
+func take(reads []*Read, byID []int, t *template, res *engine.Result, errs map[int]error, stray *bool) error {
 	names := []string{"n", "version", "token", "data", "definition", "status", "processed"}
 	switch t {
 	case sqlLoad:
@@ -247,7 +252,8 @@ func take(reads []*Read, byID []int, t *template, res *engine.Result, errs map[i
 				var found bool
 				next, found = slices.BinarySearchFunc(byID, id, func(i int, id string) int { return strings.Compare(reads[i].id, id) })
 				if !found {
-					return strayRow(names[0])
+					*stray = true
+					continue
 				}
 			}
 			for ; next < len(byID) && reads[byID[next]].id == id; next++ {
@@ -259,7 +265,7 @@ func take(reads []*Read, byID []int, t *template, res *engine.Result, errs map[i
 		}
 		n, ok := row[cols[0]].Int()
 		if !ok || n < 0 || n >= int64(len(reads)) {
-			return strayRow(names[0])
+			return &engine.Error{Op: "query", Outcome: engine.NotApplied, Reason: engine.ErrProtocol, Err: fmt.Errorf("column %q does not name a row that was asked for", names[0])}
 		}
 		r := reads[n]
 		if t == sqlIsProcessed {
@@ -274,10 +280,6 @@ func take(reads []*Read, byID []int, t *template, res *engine.Result, errs map[i
 		r.processed = p != 0
 	}
 	return nil
-}
-
-func strayRow(column string) error {
-	return &engine.Error{Op: "query", Outcome: engine.NotApplied, Reason: engine.ErrProtocol, Err: fmt.Errorf("column %q does not name a row that was asked for", column)}
 }
 
 // take puts one row of executions into the read.

@@ -15,7 +15,6 @@ import (
 // statements are several times cheaper to parse and to run.
 type template struct {
 	cols  int
-	row   string
 	forms [2]form // by dialect
 
 	sifted    *template // for batches that test the guard once: see sift.go
@@ -25,6 +24,7 @@ type template struct {
 // form is a template in one dialect.
 type form struct {
 	before string // up to the rows
+	row    string
 	after  string // from the end of the rows
 	single string // the text for one row
 
@@ -32,10 +32,8 @@ type form struct {
 }
 
 func newTemplate(columns, body string) *template {
-	cols := strings.Count(columns, ",") + 1
 	t := &template{
-		cols: cols,
-		row:  "(?" + strings.Repeat(",?", cols-1) + ")",
+		cols: strings.Count(columns, ",") + 1,
 		forms: [2]form{
 			engine.SQLite:     newForm(columns, body, guard),
 			engine.PostgreSQL: newForm(columns, strings.ReplaceAll(body, guard, guardPostgres), guardPostgres),
@@ -50,18 +48,23 @@ func newTemplate(columns, body string) *template {
 // list is a statement that is a list of rows with something before and after it. A
 // row has a ? for each parameter.
 func list(before, row, after string) *template {
-	t := &template{cols: strings.Count(row, "?"), row: row}
+	t := &template{cols: strings.Count(row, "?")}
 	parts := strings.Split(row, "?")
 	single := parts[0]
 	for i, part := range parts[1:] {
 		single += "?" + strconv.Itoa(i+1) + part
 	}
-	t.forms[engine.SQLite] = form{before: before, after: after, single: before + single + after}
+	t.forms[engine.SQLite] = form{before: before, row: row, after: after, single: before + single + after}
 	return t
 }
 
 func newForm(columns, body, guard string) form {
-	return form{before: "WITH w(" + columns + ") AS (VALUES ", after: ") " + body, single: singleRow(columns, body, guard)}
+	return form{
+		before: "WITH w(" + columns + ") AS (VALUES ",
+		row:    "(?" + strings.Repeat(",?", strings.Count(columns, ",")) + ")",
+		after:  ") " + body,
+		single: singleRow(columns, body, guard),
+	}
 }
 
 // newVerdict is newTemplate for a statement that decides about commits. For one
@@ -100,7 +103,9 @@ func singleRow(columns, body, guard string) string {
 		number[c] = "?" + strconv.Itoa(i+1)
 	}
 	if joinOfRows.MatchString(body) {
-		body = strings.Replace(body, " WHERE "+guard, " AND "+guard, 1)
+		for _, condition := range []string{guard, isNotLost} {
+			body = strings.Replace(body, " WHERE "+condition, " AND "+condition, 1)
+		}
 		body = joinOfRows.ReplaceAllString(body, " FROM $1 WHERE ")
 	}
 	body = strings.ReplaceAll(body, " FROM w", "")
@@ -114,13 +119,13 @@ func (t *template) text(n int, d engine.Dialect) string {
 		return f.single
 	}
 	var b strings.Builder
-	b.Grow(len(f.before) + n*(len(t.row)+1) + len(f.after))
+	b.Grow(len(f.before) + n*(len(f.row)+1) + len(f.after))
 	b.WriteString(f.before)
 	for i := range n {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(t.row)
+		b.WriteString(f.row)
 	}
 	b.WriteString(f.after)
 	return b.String()

@@ -134,7 +134,7 @@ func (p *pool) dialTLS(ctx context.Context, network, addr string) (net.Conn, err
 		raw.Close()
 		return nil, &dialError{err: err, insecure: isHandshakeRefusal(err)}
 	}
-	return c, nil
+	return newTLSConn(c), nil
 }
 
 // dialContext returns a context for dialing that ends with the pool, too.
@@ -228,7 +228,7 @@ func (c *conn) Close() error {
 
 // connOf finds the conn under a connection that the pool has handed out.
 func connOf(c net.Conn) *conn {
-	if t, ok := c.(*tls.Conn); ok {
+	if t, ok := c.(*tlsConn); ok {
 		c = t.NetConn()
 	}
 	own, _ := c.(*conn)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -37,6 +38,17 @@ type fault struct {
 	hits    int           // requests that met it, if it is one that waits for them
 	err     error         // it could not be inflicted, or not be made good
 	held    time.Duration // how long it was meant to last
+}
+
+// carryOut inflicts a fault, lets it last, and makes it good. One that
+// could be inflicted only in part is made good as well: a node that had to be
+// killed because it would not stop would be missing in all later faults.
+func carryOut(do, last, undo func() error) error {
+	err := do()
+	if err == nil {
+		err = last()
+	}
+	return errors.Join(err, undo())
 }
 
 // faultLog keeps the faults of a run.

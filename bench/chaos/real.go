@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -87,6 +88,9 @@ func (a *actual) query(ctx context.Context, sql string, args ...any) ([][]any, e
 	return rows, nil
 }
 
+// electionLimit is how long another leader is looked for.
+const electionLimit = 30 * time.Second
+
 // failLeader kills, pauses or stops the leader, and brings it back.
 func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
 	kind := a.kinds.draw(rng, 3)
@@ -97,31 +101,32 @@ func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
 	}
 	term := a.state(ctx, leader).term
 	f := fault{at: time.Now(), held: hold}
-	watch, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	watch, cancel := context.WithTimeout(context.Background(), electionLimit)
 	defer cancel()
 	elected := make(chan time.Time, 1)
 	go func() { elected <- a.awaitElection(watch, leader, term) }()
 	// A node that was failed comes back even if the run is over.
 	back, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	var undo func() error
+	var do, undo func() error
+	restart := func() error { return a.Restart(back, leader) }
 	switch kind {
 	case 0:
 		f.kill = true
-		f.kind, err = "leader killed (SIGKILL)", a.Kill(leader)
-		undo = func() error { return a.Restart(back, leader) }
+		f.kind, do, undo = "leader killed (SIGKILL)", func() error { return a.Kill(leader) }, restart
 	case 1:
-		f.kind, err = "leader paused (SIGSTOP)", a.Pause(leader)
-		undo = func() error { return a.Resume(leader) }
+		f.kind, do, undo = "leader paused (SIGSTOP)", func() error { return a.Pause(leader) }, func() error { return a.Resume(leader) }
 	default:
-		f.kind, err = "leader stopped (SIGTERM)", a.Stop(leader)
-		undo = func() error { return a.Restart(back, leader) }
+		f.kind, do, undo = "leader stopped (SIGTERM)", func() error { return a.Stop(leader) }, restart
 	}
-	if err == nil {
+	err = carryOut(do, func() error {
 		f.elected = <-elected
 		pause(ctx, hold-time.Since(f.at))
-		err = undo()
-	}
+		if f.elected.IsZero() {
+			return fmt.Errorf("no other node led within %v", electionLimit)
+		}
+		return nil
+	}, undo)
 	cancel()
 	f.over, f.err = time.Now(), err
 	return f

@@ -30,14 +30,15 @@ type lane func(ctx context.Context, rng *rand.Rand) fault
 
 // fault is one that was inflicted.
 type fault struct {
-	kind    string
-	kill    bool          // the leader was killed, and the gap has a limit
-	at      time.Time     // when it struck
-	elected time.Time     // when another leader was first seen; zero if nobody looked
-	over    time.Time     // when it was made good
-	hits    int           // requests that met it, if it is one that waits for them
-	err     error         // it could not be inflicted, or not be made good
-	held    time.Duration // how long it was meant to last
+	kind     string
+	kill     bool          // the leader was killed, and the gap has a limit
+	at       time.Time     // when it struck
+	elected  time.Time     // when another leader was first seen; zero if nobody looked
+	writable time.Time     // when that leader first answered a write; zero if it did not, or nobody looked
+	over     time.Time     // when it was made good
+	hits     int           // requests that met it, if it is one that waits for them
+	err      error         // it could not be inflicted, or not be made good
+	held     time.Duration // how long it was meant to last
 }
 
 // carryOut inflicts a fault, lets it last, and makes it good. One that

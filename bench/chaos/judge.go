@@ -18,6 +18,7 @@ type result struct {
 	outcomes outcomes
 	stats    []string // of the clients
 	late     int      // gaps that took longer than the election and what is allowed
+	lateOwn  int      // of these, those that also took longer than the cluster's first write and that
 }
 
 // outcomes tells how commits of unknown outcome turned out.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -31,7 +30,7 @@ func startActual(ctx context.Context, binary string) (*actual, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &actual{Cluster: c, hc: &http.Client{Timeout: time.Second}}, nil
+	return &actual{Cluster: c, hc: &http.Client{}}, nil
 }
 
 func (a *actual) name() string { return "real rqlited, 3 nodes on this machine" }
@@ -99,12 +98,11 @@ func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
 	if err != nil {
 		return fault{kind: "none: the run ended", at: time.Now(), over: time.Now()}
 	}
-	term := a.state(ctx, leader).term
+	w := newElectionWatch(ctx, a.hc, a.URLs(), leader)
 	f := fault{at: time.Now(), held: hold}
 	watch, cancel := context.WithTimeout(context.Background(), electionLimit)
 	defer cancel()
-	elected := make(chan time.Time, 1)
-	go func() { elected <- a.awaitElection(watch, leader, term) }()
+	go w.run(watch)
 	// A node that was failed comes back even if the run is over.
 	back, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
@@ -120,73 +118,17 @@ func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
 		f.kind, do, undo = "leader stopped (SIGTERM)", func() error { return a.Stop(leader) }, restart
 	}
 	err = carryOut(do, func() error {
-		f.elected = <-elected
+		f.elected = <-w.elected
 		pause(ctx, hold-time.Since(f.at))
 		if f.elected.IsZero() {
 			return fmt.Errorf("no other node led within %v", electionLimit)
 		}
 		return nil
 	}, undo)
-	cancel()
 	f.over, f.err = time.Now(), err
+	if f.elected.IsZero() {
+		cancel()
+	}
+	f.writable = <-w.writable
 	return f
-}
-
-// raftState is what a node says of itself.
-type raftState struct {
-	term  int64
-	leads bool
-}
-
-// state asks a node.
-func (a *actual) state(ctx context.Context, i int) raftState {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URLs()[i]+"/status?key=store.raft", nil)
-	if err != nil {
-		return raftState{}
-	}
-	resp, err := a.hc.Do(req)
-	if err != nil {
-		return raftState{}
-	}
-	defer resp.Body.Close()
-	var s struct {
-		State string
-		Term  json.Number
-	}
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&s) != nil {
-		return raftState{}
-	}
-	term, _ := s.Term.Int64()
-	return raftState{term, s.State == "Leader"}
-}
-
-// awaitElection looks at the other nodes, every 10 ms, and returns when one of
-// them first said that it leads in a newer term; or zero if ctx ended first.
-func (a *actual) awaitElection(ctx context.Context, old int, term int64) time.Time {
-	seen := make(chan time.Time, a.Len())
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var watchers sync.WaitGroup
-	defer watchers.Wait()
-	defer cancel()
-	for i := range a.Len() {
-		if i == old {
-			continue
-		}
-		watchers.Go(func() {
-			for ctx.Err() == nil {
-				if s := a.state(ctx, i); s.leads && s.term > term {
-					seen <- time.Now()
-					return
-				}
-				pause(ctx, 10*time.Millisecond)
-			}
-		})
-	}
-	select {
-	case t := <-seen:
-		return t
-	case <-ctx.Done():
-		return time.Time{}
-	}
 }

@@ -83,8 +83,9 @@ func (res *result) write(w io.Writer, cfg *config, replay string) bool {
 func (res *result) writeFaults(w io.Writer) {
 	all := res.r.faults.all()
 	type group struct {
-		count, hits                  int
-		gaps, elections, differences []time.Duration
+		count, hits             int
+		gaps, elections, writes []time.Duration
+		overElection, overWrite []time.Duration
 	}
 	groups := make(map[string]*group)
 	for i, f := range all {
@@ -107,12 +108,26 @@ func (res *result) writeFaults(w io.Writer) {
 		if !f.elected.IsZero() {
 			took := f.elected.Sub(f.at)
 			g.elections = append(g.elections, took)
-			g.differences = append(g.differences, lost.length()-took)
-			if lost.length()-took > res.r.cfg.gapOver && res.r.cfg.gapOver > 0 {
+			over := lost.length() - took
+			g.overElection = append(g.overElection, over)
+			written := "none"
+			ownOver := over
+			if !f.writable.IsZero() {
+				wrote := f.writable.Sub(f.at)
+				ownOver = lost.length() - wrote
+				g.writes = append(g.writes, wrote)
+				g.overWrite = append(g.overWrite, ownOver)
+				written = round(wrote).String()
+			}
+			if over > res.r.cfg.gapOver && res.r.cfg.gapOver > 0 {
 				if f.kill {
 					res.late++
+					if ownOver > res.r.cfg.gapOver {
+						res.lateOwn++
+					}
 				}
-				res.r.bad.note("%s at second %.1f (fault %d): gap %v, election %v", f.kind, f.at.Sub(res.r.began).Seconds(), i+1, round(lost.length()), round(took))
+				res.r.bad.note("%s at second %.1f (fault %d): gap %v, election %v, first write by hand %v",
+					f.kind, f.at.Sub(res.r.began).Seconds(), i+1, round(lost.length()), round(took), written)
 			}
 		}
 	}
@@ -134,12 +149,17 @@ func (res *result) writeFaults(w io.Writer) {
 		line += fmt.Sprintf(" gap median %v, max %v", median(g.gaps), longestOf(g.gaps))
 		if len(g.elections) > 0 {
 			line += fmt.Sprintf("; election median %v, max %v; gap over election median %v, max %v",
-				median(g.elections), longestOf(g.elections), median(g.differences), longestOf(g.differences))
+				median(g.elections), longestOf(g.elections), median(g.overElection), longestOf(g.overElection))
+		}
+		if len(g.writes) > 0 {
+			line += fmt.Sprintf("; first write by hand median %v, max %v; gap over it median %v, max %v",
+				median(g.writes), longestOf(g.writes), median(g.overWrite), longestOf(g.overWrite))
 		}
 		fmt.Fprintln(w, strings.TrimRight(line, ","))
 	}
 	if res.r.cfg.gapOver > 0 {
-		fmt.Fprintf(w, "             %d gaps after a kill were longer than the election and %v\n", res.late, res.r.cfg.gapOver)
+		fmt.Fprintf(w, "             %d gaps after a kill were longer than the election and %v; %d of them also longer than the first write by hand and that\n",
+			res.late, res.r.cfg.gapOver, res.lateOwn)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,64 +11,63 @@ import (
 )
 
 // electionWatch looks at a cluster whose leader fails, past the library under
-// test: when another node leads, and when that node can write. The second is
-// later, since a new leader commits nothing before a quorum has caught up with
-// it; what the library is to be measured by is that.
+// test: when a node leads in a newer term, and when one that does can write. The
+// second is later, since a new leader commits nothing before a quorum has caught
+// up with it; the library cannot be faster than that.
 type electionWatch struct {
 	hc   *http.Client
 	urls []string
-	old  int
-	term int64 // of the old leader
+	term int64 // of the leader that fails
 
-	elected  chan time.Time // gets one time: when another leader was seen, or zero
-	writable chan time.Time // gets one time: when it had answered a write, or zero
+	// Of each, the first time counts. They are closed when the watch ends, so
+	// that whoever waits for what did not happen gets zero.
+	elected, writable chan time.Time
 }
 
-// newElectionWatch asks node old, which leads, for its term.
-func newElectionWatch(ctx context.Context, hc *http.Client, urls []string, old int) *electionWatch {
-	w := &electionWatch{hc: hc, urls: urls, old: old, elected: make(chan time.Time, 1), writable: make(chan time.Time, 1)}
-	w.term = w.state(ctx, old).term
-	return w
+// newElectionWatch asks the node that leads for its term.
+func newElectionWatch(ctx context.Context, hc *http.Client, urls []string, leader int) (*electionWatch, error) {
+	w := &electionWatch{hc: hc, urls: urls, elected: make(chan time.Time, len(urls)), writable: make(chan time.Time, len(urls))}
+	s, err := w.state(ctx, leader)
+	if err != nil {
+		return nil, fmt.Errorf("ask the leader for its term: %w", err)
+	}
+	w.term = s.term
+	return w, nil
 }
 
-// run looks at the nodes other than the old leader every 10 ms, and returns when
-// one of them that leads has answered a write, or ctx ended.
+// run watches until a new leader has answered a write, or ctx ends. It looks at
+// all nodes, since the one that failed may be back and lead again.
 func (w *electionWatch) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var nodes sync.WaitGroup
 	for i := range w.urls {
-		if i != w.old {
-			nodes.Go(func() {
-				defer cancel()
-				w.watch(ctx, i)
-			})
-		}
+		nodes.Go(func() {
+			defer cancel()
+			w.watch(ctx, i)
+		})
 	}
 	nodes.Wait()
-	first(w.elected, time.Time{})
-	first(w.writable, time.Time{})
+	close(w.elected)
+	close(w.writable)
 }
 
-// watch returns when node i has led and answered a write, or ctx ended.
+// watch looks at node i every 10 ms, and returns when it has led in a newer term
+// and answered a write, or ctx ended.
 func (w *electionWatch) watch(ctx context.Context, i int) {
+	seen := false
 	for ctx.Err() == nil {
-		if s := w.state(ctx, i); s.leads && s.term > w.term {
-			first(w.elected, time.Now())
-			if w.write(ctx, i) {
-				first(w.writable, time.Now())
+		if s, err := w.state(ctx, i); err == nil && s.leads && s.term > w.term {
+			if !seen {
+				seen = true
+				w.elected <- time.Now()
+			}
+			if w.write(ctx, i) == nil {
+				w.writable <- time.Now()
 				return
 			}
 		}
 		pause(ctx, 10*time.Millisecond)
-	}
-}
-
-// first puts t into c unless there is a time in it already.
-func first(c chan time.Time, t time.Time) {
-	select {
-	case c <- t:
-	default:
 	}
 }
 
@@ -78,41 +78,49 @@ type raftState struct {
 }
 
 // state asks node i.
-func (w *electionWatch) state(ctx context.Context, i int) raftState {
+func (w *electionWatch) state(ctx context.Context, i int) (raftState, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var s struct {
 		State string
 		Term  json.Number
 	}
-	if !w.ask(ctx, http.MethodGet, w.urls[i]+"/status?key=store.raft", "", &s) {
-		return raftState{}
+	if err := w.ask(ctx, http.MethodGet, w.urls[i]+"/status?key=store.raft", "", &s); err != nil {
+		return raftState{}, err
 	}
-	term, _ := s.Term.Int64()
-	return raftState{term, s.State == "Leader"}
+	term, err := s.Term.Int64()
+	return raftState{term, s.State == "Leader"}, err
 }
 
 // write sends node i a write that changes nothing and yet goes through Raft.
-func (w *electionWatch) write(ctx context.Context, i int) bool {
+func (w *electionWatch) write(ctx context.Context, i int) error {
 	var a struct {
 		Error   string
 		Results []struct{ Error string }
 	}
-	return w.ask(ctx, http.MethodPost, w.urls[i]+"/db/execute", `["CREATE TABLE IF NOT EXISTS chaos_writable (n INTEGER)"]`, &a) &&
-		a.Error == "" && len(a.Results) == 1 && a.Results[0].Error == ""
+	if err := w.ask(ctx, http.MethodPost, w.urls[i]+"/db/execute", `["CREATE TABLE IF NOT EXISTS chaos_writable (n INTEGER)"]`, &a); err != nil {
+		return err
+	}
+	if a.Error != "" || len(a.Results) != 1 || a.Results[0].Error != "" {
+		return fmt.Errorf("not written: %+v", a)
+	}
+	return nil
 }
 
-// ask reports whether there was an answer that could be read.
-func (w *electionWatch) ask(ctx context.Context, method, url, body string, answer any) bool {
+// ask sends a request and reads the answer, which must be one of status 200.
+func (w *electionWatch) ask(ctx context.Context, method, url, body string, answer any) error {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		return false
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := w.hc.Do(req)
 	if err != nil {
-		return false
+		return err
 	}
 	defer resp.Body.Close()
-	return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(answer) == nil
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: %s", method, url, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
 }

@@ -33,8 +33,8 @@ type fault struct {
 	kind     string
 	kill     bool          // the leader was killed, and the gap has a limit
 	at       time.Time     // when it struck
-	elected  time.Time     // when another leader was first seen; zero if nobody looked
-	writable time.Time     // when that leader first answered a write; zero if it did not, or nobody looked
+	elected  time.Time     // when a new leader was first seen; zero if none was, or nobody looked
+	writable time.Time     // when a new leader first answered a write; zero if none did, or nobody looked
 	over     time.Time     // when it was made good
 	hits     int           // requests that met it, if it is one that waits for them
 	err      error         // it could not be inflicted, or not be made good

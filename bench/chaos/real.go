@@ -87,7 +87,7 @@ func (a *actual) query(ctx context.Context, sql string, args ...any) ([][]any, e
 	return rows, nil
 }
 
-// electionLimit is how long another leader is looked for.
+// electionLimit is how long a new leader, and its first write, are looked for.
 const electionLimit = 30 * time.Second
 
 // failLeader kills, pauses or stops the leader, and brings it back.
@@ -98,7 +98,10 @@ func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
 	if err != nil {
 		return fault{kind: "none: the run ended", at: time.Now(), over: time.Now()}
 	}
-	w := newElectionWatch(ctx, a.hc, a.URLs(), leader)
+	w, err := newElectionWatch(ctx, a.hc, a.URLs(), leader)
+	if err != nil {
+		return fault{kind: "none: no term", at: time.Now(), over: time.Now(), err: err}
+	}
 	f := fault{at: time.Now(), held: hold}
 	watch, cancel := context.WithTimeout(context.Background(), electionLimit)
 	defer cancel()
@@ -121,13 +124,13 @@ func (a *actual) failLeader(ctx context.Context, rng *rand.Rand) fault {
 		f.elected = <-w.elected
 		pause(ctx, hold-time.Since(f.at))
 		if f.elected.IsZero() {
-			return fmt.Errorf("no other node led within %v", electionLimit)
+			return fmt.Errorf("no node led anew within %v", electionLimit)
 		}
 		return nil
 	}, undo)
 	f.over, f.err = time.Now(), err
 	if f.elected.IsZero() {
-		cancel()
+		cancel() // there is nothing to wait for
 	}
 	f.writable = <-w.writable
 	return f

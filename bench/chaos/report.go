@@ -79,13 +79,37 @@ func (res *result) write(w io.Writer, cfg *config, replay string) bool {
 	return false
 }
 
+// lags is how long the cluster itself took for something after each of a kind of
+// faults, and how much longer the gap was.
+type lags struct{ took, over []time.Duration }
+
+// add returns how much longer the gap was than from at to done; zero if it was
+// never done.
+func (l *lags) add(at, done time.Time, gap time.Duration) time.Duration {
+	if done.IsZero() {
+		return 0
+	}
+	took := done.Sub(at)
+	l.took = append(l.took, took)
+	l.over = append(l.over, gap-took)
+	return gap - took
+}
+
+func (l *lags) describe(what string) string {
+	if len(l.took) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s median %v, max %v; gap over it median %v, max %v",
+		what, median(l.took), longestOf(l.took), median(l.over), longestOf(l.over))
+}
+
 // writeFaults prints the faults by kind, with the gaps around them.
 func (res *result) writeFaults(w io.Writer) {
 	all := res.r.faults.all()
 	type group struct {
-		count, hits             int
-		gaps, elections, writes []time.Duration
-		overElection, overWrite []time.Duration
+		count, hits       int
+		gaps              []time.Duration
+		elections, writes lags
 	}
 	groups := make(map[string]*group)
 	for i, f := range all {
@@ -103,33 +127,25 @@ func (res *result) writeFaults(w io.Writer) {
 		if !f.elected.IsZero() {
 			until = f.elected
 		}
-		lost := res.r.gaps.within(f.at, until)
-		g.gaps = append(g.gaps, lost.length())
-		if !f.elected.IsZero() {
-			took := f.elected.Sub(f.at)
-			g.elections = append(g.elections, took)
-			over := lost.length() - took
-			g.overElection = append(g.overElection, over)
-			written := "none"
-			ownOver := over
-			if !f.writable.IsZero() {
-				wrote := f.writable.Sub(f.at)
-				ownOver = lost.length() - wrote
-				g.writes = append(g.writes, wrote)
-				g.overWrite = append(g.overWrite, ownOver)
-				written = round(wrote).String()
-			}
-			if over > res.r.cfg.gapOver && res.r.cfg.gapOver > 0 {
-				if f.kill {
-					res.late++
-					if ownOver > res.r.cfg.gapOver {
-						res.lateOwn++
-					}
-				}
-				res.r.bad.note("%s at second %.1f (fault %d): gap %v, election %v, first write by hand %v",
-					f.kind, f.at.Sub(res.r.began).Seconds(), i+1, round(lost.length()), round(took), written)
+		lost := res.r.gaps.within(f.at, until).length()
+		g.gaps = append(g.gaps, lost)
+		over := g.elections.add(f.at, f.elected, lost)
+		overWrite := g.writes.add(f.at, f.writable, lost)
+		if over <= res.r.cfg.gapOver || res.r.cfg.gapOver == 0 {
+			continue
+		}
+		wrote := ", no write by hand"
+		if !f.writable.IsZero() {
+			wrote = fmt.Sprintf(", first write by hand %v", round(f.writable.Sub(f.at)))
+		}
+		if f.kill {
+			res.late++
+			if f.writable.IsZero() || overWrite > res.r.cfg.gapOver {
+				res.lateOwn++
 			}
 		}
+		res.r.bad.note("%s at second %.1f (fault %d): gap %v, election %v%s",
+			f.kind, f.at.Sub(res.r.began).Seconds(), i+1, round(lost), round(f.elected.Sub(f.at)), wrote)
 	}
 	if res.r.cfg.verbose {
 		for _, f := range all {
@@ -147,14 +163,7 @@ func (res *result) writeFaults(w io.Writer) {
 			line += fmt.Sprintf(" met by %d requests,", g.hits)
 		}
 		line += fmt.Sprintf(" gap median %v, max %v", median(g.gaps), longestOf(g.gaps))
-		if len(g.elections) > 0 {
-			line += fmt.Sprintf("; election median %v, max %v; gap over election median %v, max %v",
-				median(g.elections), longestOf(g.elections), median(g.overElection), longestOf(g.overElection))
-		}
-		if len(g.writes) > 0 {
-			line += fmt.Sprintf("; first write by hand median %v, max %v; gap over it median %v, max %v",
-				median(g.writes), longestOf(g.writes), median(g.overWrite), longestOf(g.overWrite))
-		}
+		line += g.elections.describe("election") + g.writes.describe("first write by hand")
 		fmt.Fprintln(w, strings.TrimRight(line, ","))
 	}
 	if res.r.cfg.gapOver > 0 {

@@ -59,7 +59,7 @@ func RunEngine(t *testing.T, h Harness) {
 			t.Run(c.promise, func(t *testing.T) {
 				s := newSeam(t, h, &c)
 				if _, ok := s.eng.(engine.Transactor); !ok {
-					t.Skip("the engine has no interactive transactions")
+					t.Skip("the engine has no interactive transactions: store/conformance runs this on SQLite and PostgreSQL")
 				}
 				c.run(s)
 			})

@@ -93,7 +93,7 @@ func RunWorkspace(t *testing.T, h Harness) {
 		}
 		t.Run(name, func(t *testing.T) {
 			if !hidden && !interactive(t, h) {
-				t.Skip("the engine has no interactive transactions")
+				t.Skip("the engine has no interactive transactions: store/conformance runs this on SQLite and PostgreSQL")
 			}
 			for _, f := range wsFaces {
 				t.Run("log "+f.name, func(t *testing.T) { runWorkspaceCases(t, h, hidden, f, wsLogCases) })
